@@ -180,6 +180,7 @@ def record_call(
         result = what(*inputs, **settings)
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
         outputs = [output for output in results if wants_gradient(output)]
+        # Several results are one backward pass, so each node runs once.
         if graph != "forward" and outputs:
             steps = reachable(list({id(output._node): output._node for output in outputs}.values()))
             leaves = [leaf for leaf in steps if isinstance(leaf, Tensor)]
@@ -222,6 +223,7 @@ def make_differentiable(
         if isinstance(tensor, Tensor):
             names.name_input(tensor, path)
     tensors = [leaf for leaf in tree_leaves((inputs, dict(settings))) if isinstance(leaf, Tensor)]
+    # A model records by its parameters; copies of its inputs would only confuse.
     if hasattr(what, "parameters") or any(tensor.requires_grad for tensor in tensors):
         return inputs, settings
     floating = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point()}

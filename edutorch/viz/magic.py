@@ -63,8 +63,10 @@ def live_magic(line: str, cell: str) -> Any:
     # Names are looked up as in the frame of a function.
     frame: Any = SimpleNamespace(f_locals=space, f_globals=space)
     down = "TB" if options.top_to_bottom else None
+    # Compiled before the view opens: a syntax error must not leave an empty widget.
     body, last = compile_cell(shell, cell)
     with View(tuple(models), frame, options.speed, options.keep, down):
+        # In the notebook's own namespace, so the variables stay.
         exec(body, space)
         return eval(last, space) if last is not None else None
 

@@ -121,6 +121,7 @@ class Toy(Explorer):
             )  # fmt: skip
         with self._lock:
             self._remember(drag)
+            # A copy: the moments of undo still hold the old array.
             self.points = self.points.copy()
             self.points[index, :2] = x, y
             return self._refresh()
@@ -151,11 +152,13 @@ class Toy(Explorer):
         return self._restore_from(self.future, self.past)
 
     def _moment(self, drag: int = 0) -> Moment:
+        # Deep, since `step` writes into the buffers of the optimizer.
         state = copy.deepcopy(self.optimizer.state_dict())
         here = np.array(self.at)
         return Moment(self.points, here, tuple(self.path), state, self.steps, drag)
 
     def _remember(self, drag: int = 0) -> None:
+        # A drag sends dozens of moves; all of them are one undo.
         if drag and self.past and self.past[-1].drag == drag:
             return
         self.past.append(self._moment(drag))
@@ -170,6 +173,7 @@ class Toy(Explorer):
             moment = here.pop()
             self.points, self.path, self.steps = moment.points, list(moment.path), moment.steps
             self._place(moment.parameters)
+            # A new optimizer: momentum that came later must not stay in the old one.
             self.optimizer = self._optimizers(self.parameters)
             self.optimizer.load_state_dict(moment.state)
             self._refresh()
@@ -206,6 +210,7 @@ class Toy(Explorer):
         names = Names()
         for name, parameter in zip(self.names, self.parameters, strict=True):
             names.name(parameter, name)
+            # The picture shows one backward, not a sum of several.
             parameter.grad = None
         data = self.data()
         for name, column in data.items():
@@ -233,12 +238,14 @@ class Toy(Explorer):
 
     def surface(self) -> tuple[tuple[float, float, float, float], np.ndarray]:
         """Return the ranges of both parameters (low, high, low, high) and the loss on a grid."""
+        # A diverging path would shrink the surface to a dot.
         near = [point for point in (*self.path, self.next_step()) if np.abs(point).max() < FARTHEST]
         box = []
         for values in zip((0.0, 0.0), *near, strict=True):
             box += [min(-REACH, 1.1 * min(values)), max(REACH, 1.1 * max(values))]
         first, second = np.meshgrid(*axes(box))
         with no_grad():
+            # One row for each point of the grid: all losses come from one call.
             rows = [tensor(grid.reshape(-1, 1).astype("float32")) for grid in (first, second)]
             heights = self.loss_of(rows[0], rows[1])
         return (box[0], box[1], box[2], box[3]), heights.numpy().reshape(GRID, GRID)

@@ -71,11 +71,13 @@ class TensorEditor:
                 "give a number, or as many as the tensor holds",
             ) from None  # fmt: skip
         last = self.done[-1] if self.done else None
+        # The moves of one drag replace each other: undo goes back to where it began.
         if drag and last is not None and (last.name, last.drag) == (name, drag):
             last.after = after
         else:
             self.done.append(Change(name, before, after, drag))
             del self.done[:-MOST_CHANGES]
+        # As in any editor: a new change ends what could be redone.
         self.undone.clear()
         self.write(name, after)
 
@@ -108,6 +110,7 @@ class TensorEditor:
         """Write all elements of one tensor."""
         target = self.tensors[name]
         with no_grad():
+            # In place: the optimizer and the module keep this very tensor.
             target.copy_(tensor(array, dtype=target.dtype, device=target.device))
 
 
@@ -129,6 +132,7 @@ def sensible_range(values: np.ndarray, integers: bool = False) -> tuple[float, f
     if peak == 0:
         return -1.0, 1.0
     size = 10.0 ** math.floor(math.log10(2 * peak))
+    # 0.999, so that rounding of 2 * peak does not skip to the next step.
     top = next(size * step for step in (1, 2, 5, 10) if size * step >= 2 * peak * 0.999)
     return (-math.ceil(top), math.ceil(top)) if integers else (-top, top)
 
@@ -142,6 +146,7 @@ def field_of(name: str, leaf: Tensor, bounds: tuple[float, float] | None) -> dic
     if small and leaf.grad is not None:
         gradient = leaf.grad.detach().cpu().numpy().ravel().tolist()
     low, high = bounds or sensible_range(values, integers)
+    # JSON has floats only; integers are marked by `whole`.
     floats = [float(value) for value in values.ravel().tolist()]
     finite = [value for value in floats if math.isfinite(value)]
     return {

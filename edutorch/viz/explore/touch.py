@@ -148,6 +148,7 @@ class Touch(Explorer):
         except Exception as error:
             self.part.error = f"{type(error).__name__}: {error}"
             raise
+        # Also after an error, which the panel tells next to the old picture.
         finally:
             self.show()
 
@@ -159,6 +160,7 @@ class Touch(Explorer):
             inputs = [
                 tensor for tensor in self.part.editor.tensors.values() if tensor.requires_grad
             ]
+            # `grad` and not `backward`: it adds to nothing that is there already.
             gradients = grad([output], inputs, [ones_like(output)], allow_unused=True)
             for leaf, gradient in zip(inputs, gradients, strict=True):
                 leaf.grad = gradient

@@ -108,6 +108,7 @@ class FallbackPicture:
         """Show a picture if it is time for it. It is drawn beside the loop."""
         if time.monotonic() < self.due:
             return
+        # Once: the picture of a later step would make the notebook larger and say no more.
         self.due = float("inf")
         if self._handle is None:
             self._handle = display_in_cell({"text/html": ""}, raw=True, display_id=True)

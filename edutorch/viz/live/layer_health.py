@@ -101,6 +101,7 @@ def gradient_messages(rows: Sequence[Row]) -> list[str]:
     if not reached:
         return [GAUGE_MESSAGES["nowhere"]] if none and len(none) == len(rows) else []
     sizes = [row.norm_median for row in reached]
+    # Thirds, not ends: the first layer's gradient alone says little.
     third = max(1, len(sizes) // 3)
     first, last = statistics.median(sizes[:third]), statistics.median(sizes[-third:])
     if len(sizes) >= 4 and first * FAR < last:
@@ -290,6 +291,7 @@ class Gauges(Panel):
             layer = Layer(name, weakref.ref(tensor), weights=tensor.ndim > 1)
             self.layers[id(tensor)] = layer
         if layer.before is None:
+            # The first gradient of a step: the optimizer has not yet changed the parameter.
             layer.before = sample_of(tensor._array).copy()
 
     def _note_activation(self, op: str, output: Tensor) -> None:

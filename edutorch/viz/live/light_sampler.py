@@ -193,6 +193,7 @@ class LightSampler:
         self._rows += rows
         self._arrays += map(array_of, shown)
         writes = () if self._eager else list(map(writes_of, shown))
+        # `None`: nothing was ever written into this memory, which is nearly always so.
         if writes.count(None) < len(writes):
             written = (output for output in shown if output._writes is not None)
             if any(output._writes.time > output._node._order for output in written):
@@ -207,6 +208,7 @@ class LightSampler:
         """Compare where the operands of the ops came from, and take those from outside."""
         expected = self.row_map.expected
         edges = list(map(edges_of, self._nodes[begin:]))
+        # Whole columns are compared at once: a loop over ops would cost as much as the ops.
         if list(map(len, edges)) != expected.counts[begin : begin + len(edges)]:
             return False
         recorded, first = list(chain.from_iterable(edges)), expected.starts[begin]
@@ -253,6 +255,7 @@ class LightSampler:
             return False
         if wanted in self._bound or not isinstance(tensor, Tensor):
             return False
+        # A result of this step is no input, whatever position it came to.
         if tensor._node is not None and tensor._node is not LEAF and tensor._node in self._nodes:
             return False
         self._leaves[id(tensor)] = wanted, tensor  # keeps it alive, so that its id stays unique
@@ -312,6 +315,7 @@ class LightSampler:
         self.read_backward()
         if not self.mismatched:
             self._take_leaves(event)
+        # Let go of the nodes and gradients, even if nobody asks for them.
         ran, self._ran = self._ran, ()
         if self._broken and ran and self.on_broken is not None:
             self.on_broken(zip(*ran, strict=True))
@@ -323,6 +327,7 @@ class LightSampler:
             known = youngest in self._nodes
             position = self._nodes.index(youngest) if known else -1
             self._root_keys.append(self.row_map.expected.keys[position] if known else -1)
+        # A pass of `grad` gives no leaf a gradient.
         if not event.accumulated:
             self._summarize()
             return
@@ -400,6 +405,7 @@ class LightSampler:
         self.read_backward()
         self._summarize()
         row_map, trace = self.row_map, self.row_map.trace
+        # From now on nothing is taken: an op after the step would belong to the next one.
         mismatched, self.mismatched = self.mismatched, True
         if (
             mismatched

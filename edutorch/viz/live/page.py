@@ -70,6 +70,7 @@ class LayoutQueue:
         self._latest: Future[str] | None = None
         self._handed_over = threading.Event()
         self._lock = threading.Lock()
+        # One thread: pictures come in the order in which they were asked for.
         self._pool = ThreadPoolExecutor(1, "edutorch-layout")
 
     def svg(self, graph: Graph, patience: float | None = PATIENCE) -> str | None:
@@ -131,6 +132,7 @@ class LayoutQueue:
                 self.large.add(graph.structure)
             return fitted.svg if words else write_labels(strip_style(fitted.svg), graph)
         except LayoutError as error:  # the training matters more than its picture
+            # Next time it is folded further.
             if isinstance(error, LayoutTimeout):
                 self.slow.add(graph.structure)
             warn(str(error))
@@ -298,6 +300,7 @@ class PageState:
         nodes = content.get("nodes")
         if isinstance(nodes, list) and all(type(node) is int for node in nodes):
             view, structure = str(content.get("view", "")), str(content.get("structure", ""))
+            # A new dict instead of a change: the loop's thread reads the old one meanwhile.
             others = {key: seen for key, seen in self._windows.items() if key != view}
             for oldest in list(others)[: 1 - MOST_VIEWS]:
                 del others[oldest]
@@ -381,6 +384,7 @@ class PageState:
             return 0.0
         with self._lock:
             self._late = None
+        # Waiting in vain would hold the loop for nothing.
         if patience == PATIENCE and len(visible.nodes) > MAX_AWAITED_NODES:
             patience = 0.0
         start = time.perf_counter()
@@ -405,6 +409,7 @@ class PageState:
                     self.needs_update, visible = True, None  # it comes with a later message
                     self._late = snapshot, patch
         patch = {**patch, **texts_of(visible), "layouts": self.layouts.requests}
+        # After folding: a plan may have changed the choice.
         patch["tab"] = self.choice.tab
         if visible is not None and snapshot is not None and (picture or self._search_due):
             patch["parts"] = {**patch["parts"], **self._search_result(snapshot.graph)}
@@ -413,6 +418,7 @@ class PageState:
         values = pack_values(visible, running=running)
         self.page.show(picture, patch, values, curves)
         if picture is not None:
+            # Only what was sent: values of another structure would land in the wrong boxes.
             self.shown = picture["structure"]
         if self._late is not None:
             self.layouts.when_ready(self._send_late_picture)

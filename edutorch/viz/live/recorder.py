@@ -270,12 +270,14 @@ class Recorder:
         if self.boundary.open is not None and not self._outside_depth:
             self._end_step_if_loop_turned()
         if node is not None:
+            # Without an optimizer, the first op after a backward is the first sign of a new step.
             if self._accumulated and not self._optimizer_seen:
                 self.finish_step()
             if outputs[0]._array.size == 1 and not hasattr(outputs[0]._array, "all_examples"):
                 self._scalar = weakref.ref(outputs[0])
         if not self.sampling:
             return
+        # An op inside backward or a data loader is no box, but a light sampler will see it again.
         if node is None and (self._outside_depth or self._running):
             self.graph.unrecorded.append(UnrecordedOp(event.op))
         else:
@@ -295,6 +297,7 @@ class Recorder:
             self.graph.follow_write(event)
 
     def _gradient_flowed(self, event: GradientFlowed) -> None:
+        # Not at the start of backward: only the first gradient tells from which node it began.
         if self._waiting and self._running:
             self._waiting = 0
             self._backward_began(event.node)
@@ -307,6 +310,7 @@ class Recorder:
             if self.sampled_whole and self.on_graph is not None:
                 self.on_graph(self.graph.arrange().graph)
         loss = self.scalar
+        # The last scalar may also be a metric; the loss is where backward begins.
         if loss is not None and loss._node is node:
             self._note_loss(loss)
 
@@ -337,6 +341,7 @@ class Recorder:
         if self.boundary.open is not None:
             self._end_step_if_loop_turned()
         if event.accumulated and self._accumulated and not self._optimizer_seen:
+            # Two losses of one step were both recorded before the first backward.
             orders = (root._node._order for root in roots if root._node not in (None, LEAF))
             if max(orders, default=0) > self._youngest:  # recorded after the last backward
                 self.finish_step()
@@ -362,6 +367,7 @@ class Recorder:
         if array.size != 1 or unasked:
             return None
         value = array.item()
+        # A curve is drawn in real numbers.
         return float(abs(value) if value.__class__ is complex else value)
 
     def _is_foreign(self, optimizer: Any) -> bool:
@@ -376,6 +382,7 @@ class Recorder:
         """Drop the losses since the last update, which belong to another view."""
         idle = self.idle
         self.loss_names.drop_passes()
+        # The value was overwritten by the other view's loss.
         idle.loss = idle.losses[-1] if idle.losses else self._own_loss
         idle.passes, idle.worked, self._accumulated = [], False, False
 
@@ -433,6 +440,7 @@ class Recorder:
                 self.leaves.note(self.graph.keys, self.graph.vertices, self.snapshot)
                 self.trace = self.graph.trace(self.snapshot) if self._optimizer_seen else None
             self.cost = self._spent + perf_counter() - start
+        # Before the panels: they may ask for the values.
         self.step_values = None if self.light is None else self.light.finish()
         if self.light is not None:
             self.cost = perf_counter() - start
@@ -443,6 +451,7 @@ class Recorder:
         self._own_loss = self.idle.loss
         self.step_losses = self.loss_names.end_step(self.idle.passes)
         self.parts.step_ended(self)
+        # The next step begins before `on_step`, which may pause here while other threads compute.
         self._begin_step()
         if self.on_step is not None:
             self.on_step(self)

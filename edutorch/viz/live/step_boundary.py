@@ -38,6 +38,7 @@ def loop_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
         if name == "PUSH_EXC_INFO":
             break  # exception handlers come last, and jump back
         target = instruction.argval
+        # A loop is a jump backwards: `while`, `for` and comprehensions all end in one.
         jumps = "JUMP" in name and not name.endswith("NO_INTERRUPT")  # those are of `await`
         if jumps and isinstance(target, int) and target <= instruction.offset:
             ends[target] = max(ends.get(target, 0), instruction.offset)
@@ -125,6 +126,7 @@ def has_turned(loop: Loop | None, before: Path, now: Path, updates: bool = False
     Args:
         updates: there is an update at both positions. If it is the same one, the loop has turned.
     """
+    # Outside of its loop, the step is over in any case.
     if loop is None or not loop.contains(now):
         return True
     (last, inner), (position, _) = loop.position(before), loop.position(now)
@@ -172,6 +174,7 @@ class StepBoundary:
             worked: a backward has run since the last update. `for optimizer in optimizers:
                 optimizer.step()` is one update.
         """
+        # The common case first: an ordinary loop has one update, always at the same position.
         if worked and self.open is None and self._ended == (path, optimizer):
             return SAME_END
         recount = None
@@ -218,6 +221,7 @@ class StepBoundary:
         """
         sites = list(self._sites)
         self._sites[path] = counted
+        # A new site may lie outside the loop that was thought to be that of the round.
         self._loops.clear()
         self._last.clear()
         loop = self._loop(path)
@@ -226,6 +230,7 @@ class StepBoundary:
             return None
         if has_turned(loop, self._ended[0], path):
             return None
+        # Updates of an inner loop were counted one by one: go back to where its first turn began.
         direct = any(innermost_loop(site) == loop for site in others)
         return counted - 1 if direct else min(self._sites[site] for site in others)
 

@@ -123,6 +123,7 @@ class StepGraph:
 
     def _add(self, vertex: Vertex) -> int:
         """Add a vertex, and decide whether its values are wanted."""
+        # Keys are counted, so the same program gives the same keys in each step.
         key = len(self.vertices)
         if self.visible is not None:
             vertex.watched = key in self.visible.nodes
@@ -166,6 +167,7 @@ class StepGraph:
         if vertex.watched:
             vertex.value = summarize(output._array, self.detailed)
         if vertex.watched and node is not None and not node.gathers:
+            # A hook sees the sum of all that arrives at the node; no event reports that.
             node.add_hook("gradient", lambda gradient: self._record_gradient(key, gradient))
         return key
 
@@ -384,6 +386,7 @@ class StepGraph:
         earlier = self._sums.get(edge_key)
         if not running.accumulates:
             return array if earlier is None else None
+        # A new array: the engine may still use the old ones in place.
         if earlier is not None:
             self.has_joined_passes = True
             array = self._sums[edge_key] = earlier + array

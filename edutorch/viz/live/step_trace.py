@@ -96,6 +96,7 @@ class SparseItems:
         for position in known:
             self._is_known[position] = 1
         self._known = [known[position] for position in sorted(known)]
+        # Running counts, so that a range of positions is a slice of `_known`.
         self._before = [0, *accumulate(self._is_known)]
 
     def select(self, items: Sequence[Any], begin: int = 0) -> tuple[list[Any], list[Any]]:
@@ -130,6 +131,7 @@ class ExpectedOps:
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.node_types = [call.node_type for call in calls]
+        # Where a shape follows from those of the operands, comparing it would say nothing new.
         shapes = {at: call.shape for at, call in enumerate(calls) if not has_implied_shape(call)}
         self.shapes = SparseItems(len(calls), shapes)
         self.keys = [call.key for call in calls]
@@ -207,6 +209,7 @@ class BackwardOrder:
         self.node_types = node_types
         at_calls = {at: positions[key] for at, key in known.items()}
         self.nodes = SparseItems(len(node_types), at_calls)
+        # So many calls must have been read already for their nodes to be compared.
         self.least = 1 + max(at_calls.values(), default=-1)
         self.shown = SparseItems(
             len(node_types), {at: row for at, row in rows.items() if row is not None}
@@ -261,8 +264,10 @@ class RowMap:
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
         reals = [is_real(node) for node in graph.nodes]
+        # Rows: all values, all gradients, all edges.
         self.is_float_row = reals + reals  # by row; a gradient along an edge is always float
         self.initial = self._initial_values()
+        # A set: the roots of backward may also be in the window.
         self.row_of = {order[node]: node for node in set(nodes)}
         calls = enumerate(trace.calls)
         shown = {
@@ -348,6 +353,7 @@ class RowMap:
                 )
                 for shape, some in positions.items()
             ]
+            # Writes at ever other positions must not fill the memory.
             if len(self._groups) > MOST_ORDERS:
                 self._groups.clear()
             self._groups[key] = groups
@@ -368,6 +374,7 @@ class RowMap:
                 continue
             drawn, row = graph.edges[edge], 2 * self.nodes + edge
             source, target = keys[drawn.source], keys[drawn.target]
+            # Mostly so: then nothing has to be computed a second time.
             if uses[source] == 1 and source in self.gradients:
                 # The only gradient that reaches a result is its gradient.
                 shared.append((row, self.gradients[source]))

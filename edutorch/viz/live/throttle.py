@@ -114,6 +114,7 @@ class Throttle:
         if not self.is_due():
             self._apart = True
             return False
+        # 0, 1, 2, 0, … steps: with a fixed stride, two networks in turns would show only one.
         if self._apart and self._delay:
             self._delay -= 1
             return False
@@ -142,12 +143,14 @@ class Throttle:
     def record_message(self, seconds: float) -> None:
         """Record that a message was sent and what it cost, including the step it is about."""
         self._messages += 1
+        # A student who starts a cell waits for the first picture; imports and caches make it dear.
         first = self._messages <= FIRST and self.share == SHARE
         share = FIRST_SHARE if first else self.share
         # From when it was due, not from when it came: else each step's length would be lost,
         # and the next one comes late just as well.
         now, needed = self._clock(), seconds / share - self._saved
         wait = max(SHORTEST, needed)
+        # Limited: after a quiet minute, a burst of messages would slow the loop down.
         self._saved = min(wait - needed, MOST_SAVED)
         late = max(0.0, now - self._next) if self._messages > 1 else 0.0
         self._next = now + wait - min(late, wait - SHORTEST / 2) + self._owed
@@ -211,6 +214,7 @@ class Gate:
         end = time.monotonic() + limit
         self.released = False
         while self.paused:
+            # Cleared before the flags are read: a click in between wakes the next wait at once.
             self._wake.clear()
             if self._steps:
                 self._steps -= 1
@@ -251,6 +255,7 @@ class Gate:
         Where no page has answered for long there is nobody to be slow for.
         """
         now = time.monotonic()
+        # From the first step that had to wait: a page takes seconds to open.
         self._begun = self._begun or now
         if not self.answered and now > self._begun + ANSWER_LIMIT:
             return
@@ -322,6 +327,7 @@ class OverheadMeter:
 
     def record_idle(self, ends: Sequence[float]) -> None:
         """Record when steps ended that were only counted."""
+        # Only after a message are the first steps slower; else all of them are alike.
         right_after = max(1, bisect(ends, self._began + AFTERWARDS)) if self._sent else len(ends)
         if right_after < len(ends):
             self._compare(ends[right_after - 1] - self._began, right_after, ends)
@@ -357,8 +363,10 @@ class OverheadMeter:
         if not sampled and not sampler_type:
             self._plain.append(duration)
             return 0.0
+        # No step to compare with yet: half of the cost is usually outside the recorder's clock.
         if not self._plain:
             return 2 * own
+        # The median, since a garbage collection or another program makes single steps far longer.
         longer = duration - upper_median(self._plain)
         if sampled:
             return min(max(own, longer), self.MOST * own)

@@ -89,6 +89,7 @@ class LiveWidget(anywidget.AnyWidget):
             bundle_of: makes a picture for a page that has lost it (see `fallback_picture.py`).
         """
         self._bundle_of = bundle_of
+        # Before `super().__init__`, which adds them to what the page gets.
         self._esm, self._css = own_graphviz() + script(), style()
         super().__init__(key=secrets.token_hex(6))
         comm: Any = self.comm

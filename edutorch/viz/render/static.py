@@ -114,6 +114,7 @@ class Drawing:
         """The picture as SVG text, laid out on first access."""
         if self._svg is None:
             self._svg = self._lay_out()
+            # Only groups that nobody has opened by hand are closed again.
             while not self._is_small_enough() and is_automatic(self.choice):
                 further = fold_further(self.choice, len(self.snapshot.graph.nodes))
                 if further is None:
@@ -308,6 +309,7 @@ def write_file(path: Path, content: bytes) -> None:
     try:
         with name_file_in_errors(path), os.fdopen(handle, "wb") as file:
             file.write(content)
+        # `mkstemp` makes files that nobody else can read.
         Path(name).chmod(0o644)
         Path(name).replace(path)
     except BaseException:

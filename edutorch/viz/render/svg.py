@@ -28,6 +28,7 @@ MONO = "Menlo,Consolas,DejaVu Sans Mono,monospace"
 LETTER = 0.602
 """The width of a character of a monospaced font, relative to its size."""
 
+# Without it, ElementTree writes `<ns0:svg>`, which no browser draws inside HTML.
 ElementTree.register_namespace("", SVG)
 
 

@@ -63,6 +63,7 @@ class Landscape(Plot):
     def _figure(self) -> Any:
         figure = new_figure("viz.landscape", figsize=(5.6, 4.4), layout="constrained")
         axes = figure.add_subplot()
+        # A single infinity would flatten all other colours.
         heights = np.where(np.isfinite(self.losses), self.losses, np.nan)
         if np.isfinite(heights).any() and np.nanmin(heights) > 0:
             drawn = axes.contourf(self.xs, self.ys, np.log10(heights), 20, cmap=RISING)
@@ -186,6 +187,7 @@ class ParameterMover:
 
     def __enter__(self) -> ParameterMover:
         self.arrays = [parameter._array for parameter in self.parameters]
+        # `eval` keeps batch norm's averages, but a module of the user may write to its buffers.
         self.buffers = [(buffer, buffer._array.copy()) for buffer in self.model.buffers()]
         self.flags = [(module, module.training) for module in self.model.modules()]
         self.model.eval()
@@ -195,6 +197,7 @@ class ParameterMover:
         """Set the parameters to a point of the map, computed from the originals."""
         rows = zip(self.parameters, self.arrays, first, second, strict=True)
         for parameter, array, along_first, along_second in rows:
+            # From the originals each time: added up, rounding would move the centre.
             parameter._array = (array + a * along_first + b * along_second).astype(array.dtype)
 
     def __exit__(self, *exception: object) -> None:
@@ -232,6 +235,7 @@ def directions(
         raise NotAPictureError("viz.landscape", "the parameters never moved on this trajectory")
     mains = []
     for column in (-1, -2):
+        # An eigenvector of the Gram matrix, back in the space of the parameters.
         main = vectors[:, column] @ moves
         size = float(np.linalg.norm(main))
         mains.append(main / size if size > 1e-12 * np.sqrt(values[-1]) else np.zeros_like(main))

@@ -69,6 +69,7 @@ def thumbnail_of(array: Any, low: float, high: float) -> Thumbnail | None:
     plane = plane_of(array.shape)
     if plane is None:
         return None
+    # Three planes are taken for colours; a batch of three gray images is the price.
     channels = 3 if array.ndim > 2 and array.shape[-3] == 3 else 1
     first = array[(0,) * (array.ndim - 2 - (channels == 3))]
     small = downsample(first.reshape(channels, *plane))  # before it leaves its device
@@ -112,6 +113,7 @@ def downsample(pixels: Any) -> Any:
     step = max(-(-height // LARGEST), -(-width // LARGEST))
     if step == 1:
         return pixels
+    # Whole blocks only: at most one block of the edge is cut off.
     pixels = pixels[:, : height // step * step, : width // step * step]
     return pixels.reshape(-1, height // step, step, width // step, step).mean((2, 4))
 
@@ -185,6 +187,7 @@ def draw_bars(parent: Any, counts: Sequence[int], box: tuple[float, float, float
     path = ""
     for index, count in enumerate(counts):
         if count:
+            # A bin of one element in a million is still seen.
             height = max(0.8, (bottom - top) * count / peak)
             x = left + index * width
             path += f"M{x:.1f} {bottom:.1f}v{-height:.1f}h{width - 0.6:.1f}v{height:.1f}Z"
