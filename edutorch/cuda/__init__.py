@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import backends
 from ..backends.cupy import problems
+from ..backends.device import Device, DeviceLike
 from ..errors import OutOfMemory as OutOfMemoryError
 from ..ops.random import default_generator
 from . import amp
@@ -61,17 +62,17 @@ def current_device() -> int:
     return _cupy().cuda.runtime.getDevice()
 
 
-def set_device(device: Any) -> None:
+def set_device(device: DeviceLike) -> None:
     """Set the current GPU: an index, or a device such as "cuda:1"."""
     _cupy().cuda.runtime.setDevice(_device_index(device))
 
 
-def get_device_name(device: Any = None) -> str:
+def get_device_name(device: DeviceLike = None) -> str:
     """Return the name of the GPU."""
     return _properties(device)["name"].decode()
 
 
-def get_device_capability(device: Any = None) -> tuple[int, int]:
+def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
     """Return the GPU's compute capability, such as (9, 0)."""
     properties = _properties(device)
     return properties["major"], properties["minor"]
@@ -91,7 +92,7 @@ def manual_seed_all(seed: int) -> None:
     manual_seed(seed)
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike = None) -> None:
     """Wait until all work on the GPU is done."""
     cupy = _cupy()
     with cupy.cuda.Device(_device_index(device)):
@@ -107,7 +108,7 @@ def empty_cache() -> None:
         _cupy().get_default_memory_pool().free_all_blocks()
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: DeviceLike = None) -> int:
     """Return the bytes that tensors use on the GPU; 0 without a GPU."""
     if not is_available():
         return 0
@@ -116,7 +117,7 @@ def memory_allocated(device: Any = None) -> int:
         return cupy.get_default_memory_pool().used_bytes()
 
 
-def memory_reserved(device: Any = None) -> int:
+def memory_reserved(device: DeviceLike = None) -> int:
     """Return the bytes that are in use or cached on the GPU; 0 without a GPU."""
     if not is_available():
         return 0
@@ -125,7 +126,7 @@ def memory_reserved(device: Any = None) -> int:
         return cupy.get_default_memory_pool().total_bytes()
 
 
-def mem_get_info(device: Any = None) -> tuple[int, int]:
+def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     """Return the free and the total memory of the GPU, in bytes."""
     cupy = _cupy()
     with cupy.cuda.Device(_device_index(device)):
@@ -136,17 +137,15 @@ def _cupy() -> Any:
     return backends.get("cuda").xp
 
 
-def _device_index(device: Any) -> int:
+def _device_index(device: DeviceLike) -> int:
     """Return the index of a device; None is the current one."""
     if device is None:
         return current_device()
     if isinstance(device, int):
         return device
-    from ..backends.device import Device
-
     index = Device(device).index
     return current_device() if index is None else index
 
 
-def _properties(device: Any) -> dict[str, Any]:
+def _properties(device: DeviceLike) -> dict[str, Any]:
     return _cupy().cuda.runtime.getDeviceProperties(_device_index(device))
