@@ -107,7 +107,7 @@ DIFFERENTIABLE = frozenset(entry.numpy for entry in ALL if entry.category >= 2)
 _default = float32
 
 
-def of(array_dtype: Any) -> dtype:
+def of(array_dtype: np.dtype[Any]) -> dtype:
     """Return the edutorch dtype for a NumPy dtype."""
     result = _BY_NUMPY.get(array_dtype)
     if result is None:

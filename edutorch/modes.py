@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from threading import current_thread, main_thread
+from types import FrameType
 from typing import Any
 
 
@@ -108,7 +109,7 @@ def set_op_recorder(before: Modes, recorder: Any) -> None:
 _DEFERRED: list[int] = []  # interrupts that have come while a mode was being entered or left
 
 
-def handle_sigint(number: int, frame: Any) -> None:
+def handle_sigint(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, or defer it while a mode is being entered or left."""
     inner = frame
     while inner is not None:

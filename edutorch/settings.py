@@ -229,7 +229,7 @@ def is_warn_always_enabled() -> bool:
     return State.warn_always
 
 
-def typename(obj: Any, /) -> str:
+def typename(obj: object, /) -> str:
     """Return the qualified name of an object's type; of a tensor, its tensor type.
 
     >>> typename(tensor([1.0])), typename([1])
@@ -243,7 +243,7 @@ def typename(obj: Any, /) -> str:
     return cls.__qualname__ if short else f"{module}.{cls.__qualname__}"
 
 
-def is_storage(obj: Any, /) -> bool:
+def is_storage(obj: object, /) -> bool:
     """Return True for the storage of a tensor (`x.storage()`).
 
     >>> is_storage(tensor([1.0]))

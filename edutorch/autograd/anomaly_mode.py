@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends
+from ..core.autograd.graph import Node
 from ..core.tensor import array_of, wrap
 from ..errors import GradientError
 from ..events import GradientFlowed
-from ..modes import ModeContext, current, switch
+from ..modes import ModeContext, Modes, current, switch
 
 __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 
@@ -22,7 +23,7 @@ class AnomalyCheck:
     def __init__(self, check_nan: bool) -> None:
         self.check_nan = check_nan
 
-    def __call__(self, event: Any) -> None:
+    def __call__(self, event: object) -> None:
         """Check the gradient of an event.
 
         Raises: GradientError: it contains a NaN.
@@ -34,7 +35,7 @@ class AnomalyCheck:
                 raise nan_error(event.node, event.index)
 
 
-def nan_error(node: Any, index: int) -> GradientError:
+def nan_error(node: Node, index: int) -> GradientError:
     """Return the error for a NaN in the gradient of one input of a node."""
     unknown = "not recorded: the mode was off while it ran"
     return GradientError(
@@ -62,7 +63,7 @@ class detect_anomaly(ModeContext):
         super().__init__()
         self.check_nan = check_nan
 
-    def changes(self, modes: Any) -> dict[str, Any]:
+    def changes(self, modes: Modes) -> dict[str, Any]:
         others = tuple(
             listener for listener in modes.listeners if not isinstance(listener, AnomalyCheck)
         )
@@ -87,7 +88,7 @@ class set_detect_anomaly(detect_anomaly):
         self._outer = before = current()
         switch(before, **self.changes(before))
 
-    def changes(self, modes: Any) -> dict[str, Any]:
+    def changes(self, modes: Modes) -> dict[str, Any]:
         if self.mode:
             return super().changes(modes)
         return {"listeners": tuple(x for x in modes.listeners if not isinstance(x, AnomalyCheck))}

@@ -11,12 +11,13 @@ The tangent rules of ops are in `core/autograd/forward_mode.py`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..core.autograd.tangents import Level, make_alias, set_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
-from ..modes import ModeContext, current, switch
+from ..modes import ModeContext, Modes, current, switch
 from ..ops import is_tensor
 
 __all__ = [
@@ -88,7 +89,7 @@ class dual_level:
     def __exit__(self, *exception: object) -> None:
         exit_dual_level()
 
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: Callable[..., Any]) -> Any:
         """Decorate `function` so that each call has its own level."""
 
         @functools.wraps(function)
@@ -178,7 +179,7 @@ class set_forward_grad_enabled(ModeContext):
         self._outer = before = current()
         switch(before, **self.changes(before))
 
-    def changes(self, modes: Any) -> dict[str, Any]:
+    def changes(self, modes: Modes) -> dict[str, Any]:
         return {} if self.mode else {"levels": ()}
 
     def clone(self) -> ModeContext:

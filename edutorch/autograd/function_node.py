@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 from .. import backends, dtypes
+from ..backends.numpy import Array, ArrayOrTensor
 from ..core.autograd.engine import conjugate, conjugate_all
 from ..core.autograd.graph import Node
 from ..core.autograd.multi_output import Description, make_output_node
@@ -58,7 +59,7 @@ class FunctionNode(Node):
             raise AttributeError(name)
         return getattr(self.ctx, name)
 
-    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+    def backward(self, g: ArrayOrTensor, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Call the user's backward with a gradient per output, and check its results."""
         by_output = g.by_output if g.__class__ is OutputGradients else {self.output_index: g}
         gradients = [self.output_gradient(by_output, i, recording) for i in range(self.outputs)]
@@ -72,7 +73,7 @@ class FunctionNode(Node):
             results = [result if result is None else result._array for result in results]
         return conjugate_all(results, recording)
 
-    def node_of_output(self, index: int, array: Any) -> Node:
+    def node_of_output(self, index: int, array: Array) -> Node:
         """Return a new node for an output whose own was freed with its tensor."""
         return output_node(self, index, array)
 
@@ -190,7 +191,7 @@ def record(
     notify_listeners(node, tensors, nodes, outputs)
 
 
-def output_node(node: FunctionNode, index: int, array: Any) -> Node:
+def output_node(node: FunctionNode, index: int, array: Array) -> Node:
     """Return the node of one output: the function's own, if no other is differentiable."""
     return node if not node.gathers else make_output_node(node, index, array)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.numpy import Array
 from ..core.autograd.backward import as_list, grad
 from ..core.autograd.graph import LEAF
 from ..core.tensor import Tensor
@@ -22,7 +23,7 @@ def numeric_gradient(
     function: Callable[..., Tensor],
     inputs: Sequence[Tensor],
     position: int,
-    weights: Any,
+    weights: Array,
     eps: float,
 ) -> np.ndarray:
     """Return the gradient of Re Σ weights* · output by central differences, element by element.

@@ -11,7 +11,7 @@ from ..core.autograd.engine import Engine, running_engine
 from ..core.autograd.graph import AccumulateGrad, Node, RemovableHandle
 from ..core.tensor import LEAF, Tensor, wrap
 from ..errors import GradientError
-from ..modes import ModeContext
+from ..modes import ModeContext, Modes
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
@@ -49,7 +49,7 @@ class saved_tensors_hooks(ModeContext):
                 raise TypeError(f"saved_tensors_hooks(): {name} must be callable, got {hook!r}")
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
-    def changes(self, modes: Any) -> dict[str, Any]:
+    def changes(self, modes: Modes) -> dict[str, Any]:
         if isinstance(modes.saving, str):
             raise RuntimeError(modes.saving)
         return {"saving": (self.pack_hook, self.unpack_hook)}
@@ -100,7 +100,7 @@ class disable_saved_tensors_hooks(ModeContext):
         super().__init__()
         self.error_message = error_message
 
-    def changes(self, modes: Any) -> dict[str, Any]:
+    def changes(self, modes: Modes) -> dict[str, Any]:
         if isinstance(modes.saving, tuple):
             raise RuntimeError(self.error_message)
         return {"saving": self.error_message}

@@ -42,9 +42,12 @@ FAILURES = (
 
 
 def check_arguments(
-    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any],
+    name: str,
+    parameters: Sequence[inspect.Parameter],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
     settings_only: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Raise ArgumentError if a keyword is unknown, or an argument is of a wrong type.
 
     Args:
@@ -72,7 +75,11 @@ def check_arguments(
 
 
 def explain_failure(
-    name: str, error: Exception, parameters: Sequence[inspect.Parameter], args: Any, named: Any
+    name: str,
+    error: Exception,
+    parameters: Sequence[inspect.Parameter],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
 ) -> EdutorchError | None:
     """Turn an error of Python or NumPy inside a function into one that names the function.
 
@@ -99,7 +106,9 @@ def explain_failure(
     return ArgumentError(name, "the arguments do not fit together", rows)
 
 
-def call_as(name: str, function: Callable[..., Any], args: Any, named: Any) -> Any:
+def call_as(
+    name: str, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
+) -> Any:
     """Call a function on behalf of its in-place form, whose name is put into unclear errors.
 
     Raises: ArgumentError: an argument is of a wrong type.
@@ -146,7 +155,7 @@ def check_settings(
                 raise wrong_argument(name, setting, value, wanted)
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"{tuple(value.shape)} {value.dtype}"
     text = repr(value)
@@ -203,7 +212,7 @@ def with_argument_checks(
     return called
 
 
-def is_op(function: Any) -> bool:
+def is_op(function: object) -> bool:
     """Return True if a function is an op's own, not a composed one with the same attribute."""
     return getattr(getattr(function, "op", None), "function", None) is function
 
@@ -282,7 +291,7 @@ CLASSES: dict[str, tuple[type, ...]] = {
 """The ordinary classes by a word of an annotation. Tensors are checked by the op they go to."""
 
 
-def check_unusual(name: str, parameter: inspect.Parameter, value: Any) -> None:
+def check_unusual(name: str, parameter: inspect.Parameter, value: object) -> None:
     """Raise ArgumentError for a value that is not what a parameter's annotation names."""
     wanted = str(parameter.annotation)
     if is_flag(parameter):
@@ -296,7 +305,7 @@ def check_unusual(name: str, parameter: inspect.Parameter, value: Any) -> None:
         raise wrong_argument(name, parameter.name, value, wanted)
 
 
-def is_factor(parameter: inspect.Parameter, value: Any) -> bool:
+def is_factor(parameter: inspect.Parameter, value: object) -> bool:
     """Return True for a complex number where PyTorch takes a number of any type."""
     return value.__class__ is complex and parameter.name in FACTORS
 
@@ -304,13 +313,16 @@ def is_factor(parameter: inspect.Parameter, value: Any) -> bool:
 FACTORS = {"alpha", "beta", "value", "fill_value", "other", "input", "self", "exponent"}
 
 
-def has_torch_function(value: Any) -> bool:
+def has_torch_function(value: object) -> bool:
     """Return True for an object that overrides calls: a proxy during tracing."""
     return hasattr(type(value), "__torch_function__")
 
 
 def refuse_unusual(
-    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any]
+    name: str,
+    parameters: Sequence[inspect.Parameter],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
 ) -> None:
     """Raise ArgumentError for the first argument that is not what its annotation names."""
     passed = arguments_by_name(parameters, args, named)
@@ -322,7 +334,7 @@ def refuse_unusual(
 
 
 def arguments_by_name(
-    parameters: Sequence[inspect.Parameter], args: Any, named: Any
+    parameters: Sequence[inspect.Parameter], args: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the arguments of a call by name, without those that go to `*args`."""
     ordinary = itertools.takewhile(

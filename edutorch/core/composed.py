@@ -154,7 +154,7 @@ def recorded_as(name: str | Callable[..., str]) -> Callable[[F], F]:
     return decorator
 
 
-def results_of(result: Any) -> tuple[Tensor, ...]:
+def results_of(result: object) -> tuple[Tensor, ...]:
     """Return the tensors that a function has returned."""
     parts = result if isinstance(result, tuple) else (result,)
     return tuple(part for part in parts if isinstance(part, Tensor))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.numpy import Backend, Shared
+from ..backends.numpy import Array, Backend, Shared
 from ..errors import user_location
 from ..events import OpApplied, emit, work
 from ..modes import ObservedModes, current, pause_listeners
@@ -72,7 +72,9 @@ def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *o
     return apply(op, inputs, settings)
 
 
-def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = None) -> Any:
+def apply(
+    op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Tensor | None = None
+) -> Any:
     """Run `op` on any mix of tensors, numbers and arrays, and record it where recording is on.
 
     Given only arrays it just computes: this is how derivative rules run.
@@ -111,7 +113,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     return notify(op, operands, settings, result)
 
 
-def lacks_batch_axis(op: Op, first: Any) -> bool:
+def lacks_batch_axis(op: Op, first: object) -> bool:
     """Return True if the first operand has one axis less than the contract gives it."""
     return bool(op.contract) and getattr(first, "ndim", 0) == len(op.contract.terms[0]) - 1
 
@@ -121,7 +123,7 @@ def execute(
     backend: Backend,
     operands: tuple[Any, ...],
     settings: dict[str, Any],
-    out: Any,
+    out: Tensor | None,
     tensors: Sequence[Tensor],
     special: Sequence[Any],
 ) -> Any:
@@ -199,7 +201,7 @@ def run_kernel(op: Op, arrays: dict[str, Any], settings: dict[str, Any]) -> Any:
     return op.slot(*(values[name] for name in op.signature.parameters))
 
 
-def new_tensor(array: Any) -> Tensor:
+def new_tensor(array: Array) -> Tensor:
     """Make the tensor of a result."""
     if isinstance(array, np.generic):  # NumPy returns scalars for 0-d results
         array = np.asarray(array)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from .. import dtypes
+from ..backends.numpy import Array
 from ..errors import (
     ArgumentError,
     DimError,
@@ -31,6 +32,7 @@ from .shapes import no_such_dim, shape_of
 
 if TYPE_CHECKING:
     from .op import Op
+    from .tensor import Tensor
 
 ARRAY_ERRORS = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
 """What array libraries raise for unsuitable arguments; `explain` rewrites it."""
@@ -146,7 +148,7 @@ def wrong_types(op: Op, named: Mapping[str, Any], error: TypeError) -> Exception
     return ArgumentError(op.title, message)
 
 
-def _dtype_name(value: Any) -> str:
+def _dtype_name(value: object) -> str:
     return str(getattr(value, "dtype", type(value).__name__))
 
 
@@ -166,13 +168,13 @@ def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
     return None
 
 
-def is_dtype(value: Any) -> bool:
+def is_dtype(value: object) -> bool:
     """Whether a value can stand for a dtype: one of ours, Python's int or float, or None."""
     is_python = value.__class__ is type and value in dtypes.BY_PYTHON
     return value is None or isinstance(value, dtypes.dtype) or is_python
 
 
-def matches_annotation(value: Any, wanted: str) -> bool:
+def matches_annotation(value: object, wanted: str) -> bool:
     """Return True if a value may match an annotation; in doubt, it does.
 
     >>> from edutorch.core.error_messages import matches_annotation as fits
@@ -224,7 +226,7 @@ TRUTHS = {
 """Flags that PyTorch evaluates in Python."""
 
 
-def check_flag(name: str, flag: str, value: Any) -> None:
+def check_flag(name: str, flag: str, value: object) -> None:
     """Raise ArgumentError for a flag that is neither True nor False, such as a NumPy bool."""
     if value.__class__ is not bool:
         raise wrong_argument(name, flag, value, "bool")
@@ -242,7 +244,7 @@ READABLE = {"Dims": "an int or a tuple of ints", "Counts": "an int or a tuple of
             "int | Sequence[int]": "an int or a tuple of ints"}  # fmt: skip
 
 
-def wrong_argument(op: str, name: str, value: Any, wanted: str) -> ArgumentError:
+def wrong_argument(op: str, name: str, value: object, wanted: str) -> ArgumentError:
     """Make the error for an argument of a type that the op cannot take."""
     readable = READABLE.get(wanted, wanted.replace("Array", "Tensor").replace(" | ", " or "))
     return ArgumentError(op, f"argument `{name}` must be {readable}, not {type(value).__name__}")
@@ -259,7 +261,7 @@ def missing_member(op: Op, settings: Mapping[str, Any], error: AttributeError) -
 # Operands -------------------------------------------------------------------------------
 
 
-def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> ArgumentError:
+def no_tensor(title: str, name: str, value: object, wanted: str = "a Tensor") -> ArgumentError:
     """Make the error for an argument that is not a tensor."""
     hint = None
     if isinstance(value, list | tuple):
@@ -275,14 +277,14 @@ def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> Ar
     return ArgumentError(title, f"argument `{name}` must be {wanted}, not {class_name}", hint=hint)
 
 
-def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
+def wrong_operand(op: Op, name: str, value: object) -> ArgumentError:
     """Make the error for an operand of an op, which may take numbers as well."""
     return no_tensor(
         op.title, name, value, "a Tensor or a number" if name in op.scalars else "a Tensor"
     )
 
 
-def need_tensor(op: str, name: str, value: Any) -> None:
+def need_tensor(op: str, name: str, value: object) -> None:
     """Raise ArgumentError for an argument of a composed function that is not a tensor."""
     if not hasattr(value, "dtype"):
         raise no_tensor(op, name, value)
@@ -315,19 +317,19 @@ def sequence_of(op: Op, value: Any) -> tuple[Any, ...]:
     )
 
 
-def describe_array(value: Any) -> str:
+def describe_array(value: Array) -> str:
     """Return the shape and the dtype of an array as errors show them."""
     return f"{shape_of(value)} {dtypes.of(value.dtype)}"
 
 
-def has_overlap(array: Any) -> bool:
+def has_overlap(array: Array) -> bool:
     """Return True if several elements surely share a memory location, as after `expand`."""
     return 0 not in array.shape and any(
         step == 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)
     )
 
 
-def overlap_error(op: str, target: Any) -> ShapeError:
+def overlap_error(op: str, target: Tensor) -> ShapeError:
     """Make the error for a write into an expanded tensor."""
     return ShapeError(
         op,

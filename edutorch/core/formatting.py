@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Namespace
+from ..backends.numpy import Array, Namespace, Number
 
 _PREFIX = "tensor("
 
@@ -114,7 +114,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 # ---------------------------------------------------------------- which elements
 
 
-def visible_part(array: Any, xp: Namespace = np) -> Any:
+def visible_part(array: Array, xp: Namespace = np) -> Any:
     """Return what printing shows of `array`: all of it, or its corners if it is large.
 
     Args:
@@ -147,7 +147,7 @@ class _NumberFormat:
     width: int
     whole: bool = False
 
-    def __call__(self, number: Any) -> str:
+    def __call__(self, number: Number) -> str:
         text = format(number, self.spec)
         if self.whole and math.isfinite(number):
             text += "."

@@ -21,18 +21,20 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.numpy import Exported, Shared, as_plain_array, has_same_layout, mark_shared
+from ..backends.numpy import Array, Exported, Shared, as_plain_array, has_same_layout, mark_shared
+from ..errors import CodeLocation
 from ..modes import current
 from .autograd.graph import LEAF, record
 from .autograd.tangents import with_tangents
 from .autograd.versions import VersionCounter, clock
 from .registry import REGISTRY
+from .shapes import Index
 from .tensor import Tensor, fill, wrap, writes_of
 
 # Arrays from outside without other references -------------------------------------------
 
 
-def count_references(array: Any) -> int:
+def count_references(array: Array) -> int:
     """Return the largest number of references to an array or to one that it is a view of."""
     most = sys.getrefcount(array)
     while array.base is not None:
@@ -70,7 +72,7 @@ def restore_ordinary(tensor: Tensor) -> None:
 # What a node saves of a shared tensor ---------------------------------------------------
 
 
-def copy_if_shared(value: Any) -> Any:
+def copy_if_shared(value: object) -> Any:
     """Return a copy with the same history if `value` is a shared tensor, else `value`."""
     if not isinstance(value, Tensor) or not isinstance(value._array, Shared):
         return value
@@ -156,7 +158,9 @@ class ExportedVersionCounter(VersionCounter):
     def count(self, value: int) -> None:
         self._count = value
 
-    def bump(self, location: Any = None, array: Any = None, index: Any = ...) -> None:
+    def bump(
+        self, location: CodeLocation | None = None, array: Array = None, index: Index = ...
+    ) -> None:
         """Record a write by a tensor.
 
         While memory is exported it counts as one into all of it: writes by NumPy are not located.
@@ -243,7 +247,7 @@ def is_extension_dtype(array: np.ndarray) -> bool:
     return array.dtype.kind == "V"
 
 
-def export_array(tensor: Any) -> np.ndarray:
+def export_array(tensor: Tensor) -> np.ndarray:
     """Return a NumPy array of a tensor's memory, and watch that memory while the array exists."""
     restore_ordinary(tensor)
     array = tensor._array
@@ -277,7 +281,7 @@ def export_array(tensor: Any) -> np.ndarray:
 
 
 def array_wrap(
-    tensor: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    tensor: Tensor, array: np.ndarray, context: object = None, return_scalar: bool = False
 ) -> Tensor:
     """Return the result of a NumPy function as a tensor: `np.sin(x)`."""
     return wrap(np.asarray(array))

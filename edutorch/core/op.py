@@ -459,14 +459,14 @@ class Op:
         function.__kwdefaults__ = written.__kwdefaults__
         function.__code__ = written.__code__
 
-    def _install_plain(self, function: Any, general: Any) -> None:
+    def _install_plain(self, function: FunctionType, general: FunctionType) -> None:
         """Give a function the body of `dispatch.call`, for reference mode."""
         scope, defaults = function.__globals__, general.__defaults__
         scope["bind"] = FunctionType(general.__code__, scope, self.name, defaults)
         scope["bind"].__kwdefaults__ = general.__kwdefaults__
         self._install(function, call)
 
-    def _add_metadata(self, function: Any) -> Any:
+    def _add_metadata(self, function: FunctionType) -> Any:
         function.__name__ = function.__qualname__ = self.name
         function.op, function.vjp, function.kernel = self, self.vjp, self.kernel
         function.__doc__ = self.doc

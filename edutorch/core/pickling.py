@@ -7,12 +7,12 @@ pickled together. Its graph and its hooks are not copied.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from .. import backends
-from ..backends.numpy import Exported, Shared, as_plain_array, owner
+from ..backends.numpy import Array, Backend, Exported, Shared, as_plain_array, owner
 from ..errors import GradientError, warn
 from .autograd.graph import LEAF
 from .tensor import Tensor, fill, share_version
@@ -47,7 +47,7 @@ def deepcopy_tensor(self: Tensor, memo: dict[int, Any]) -> Any:
     return copied
 
 
-def reduce_tensor(self: Tensor, protocol: Any) -> Any:
+def reduce_tensor(self: Tensor, protocol: SupportsIndex) -> Any:
     """Return how to rebuild the tensor: as a leaf, without hooks."""
     if self._hooks is not None and any(
         getattr(self._hooks, slot) for slot in self._hooks.__slots__
@@ -65,12 +65,12 @@ def reduce_tensor(self: Tensor, protocol: Any) -> Any:
     return rebuild, (type(self), np.asarray(array, order="C"), wanted, "cpu"), state
 
 
-def attributes(tensor: Any) -> dict[str, Any]:
+def attributes(tensor: Tensor) -> dict[str, Any]:
     """Return what users have set on a tensor."""
     return {name: value for name, value in tensor.__dict__.items() if name != "_tangents"}
 
 
-def storage_of(tensor: Any) -> np.ndarray:
+def storage_of(tensor: Tensor) -> np.ndarray:
     """Return the array that represents the memory which tensors share.
 
     Of memory from outside it is the part that was passed in, not the whole allocation.
@@ -89,7 +89,7 @@ def lies_within(array: np.ndarray, whole: np.ndarray) -> bool:
     return start <= low and high <= end
 
 
-def copy_with_storage(tensor: Any, memo: dict[int, Any]) -> Any:
+def copy_with_storage(tensor: Tensor, memo: dict[int, Any]) -> Any:
     """Copy a tensor's array; tensors that share memory share it in the copy, too."""
     array = tensor._array
     backend = backends.of(array)
@@ -110,7 +110,7 @@ def bytes_of(array: np.ndarray) -> np.ndarray:
     return array.transpose(order).reshape(-1).view(np.uint8)
 
 
-def copy_device_array(backend: Any, array: Any, memo: dict[int, Any]) -> Any:
+def copy_device_array(backend: Backend, array: Array, memo: dict[int, Any]) -> Any:
     """Copy an array of another device."""
     whole = array.base
     if type(whole) is not type(array):
@@ -122,14 +122,16 @@ def copy_device_array(backend: Any, array: Any, memo: dict[int, Any]) -> Any:
     return backend.as_strided(copied, array.shape, array.strides, offset)
 
 
-def rebuild_part(cls: type, whole: Any, dtype: Any, region: Any, requires_grad: bool) -> Any:
+def rebuild_part(
+    cls: type, whole: np.ndarray, dtype: np.dtype[Any], region: Any, requires_grad: bool
+) -> Any:
     """Rebuild a tensor that is a view of an array, which other tensors may share."""
     shape, strides, offset = region
     flat = whole.reshape(-1).view(np.uint8)
     return rebuild(cls, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
 
 
-def rebuild(cls: type, array: Any, requires_grad: bool, device: str | None) -> Any:
+def rebuild(cls: type, array: Array, requires_grad: bool, device: str | None) -> Any:
     """Rebuild a tensor of class `cls` from what `copy` and `pickle` keep of it."""
     if device is not None:
         array = backends.get(device).from_numpy(array)

@@ -20,8 +20,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import dtypes
-from ..backends.numpy import Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..modes import current
 from .registry import op_function
 
@@ -127,7 +129,7 @@ def to_float32(value: Any) -> Any:
     return value if dtype is None or not is_half(dtype) else value.astype("float32")
 
 
-def round_to(y: Any, dtype: Any) -> Any:
+def round_to(y: Array, dtype: np.dtype[Any]) -> Any:
     """Round a result of float32; indices and wider results stay."""
     return y.astype(dtype) if y.dtype == "float32" else y
 
@@ -141,11 +143,11 @@ class WideSum:
 
     size, base, dtype = 1 << 62, None, None
 
-    def __init__(self, first: Any) -> None:
+    def __init__(self, first: ArrayOrTensor) -> None:
         self.shape, self.array_dtype = first.shape, first.dtype
         self.sum = widen(first)
 
-    def __iadd__(self, other: Any) -> WideSum:
+    def __iadd__(self, other: ArrayOrTensor) -> WideSum:
         self.sum = self.sum + widen(other)
         return self
 
@@ -160,7 +162,7 @@ LONG = 1000
 """From so many elements on the order of summation along an axis matters."""
 
 
-def add_up(xp: Namespace, array: Any, dim: int | tuple[int, ...] | None, keepdim: bool) -> Any:
+def add_up(xp: Namespace, array: Array, dim: int | tuple[int, ...] | None, keepdim: bool) -> Any:
     """Σ x over `dim`, a long axis in groups, and then the groups.
 
     NumPy adds row by row and rounds n times. In about √n groups of √n rows it rounds 2 √n times.
@@ -183,7 +185,7 @@ def add_up(xp: Namespace, array: Any, dim: int | tuple[int, ...] | None, keepdim
     return y + xp.add.reduce(array[(*front, slice(whole, None))], axis=dim, keepdims=keepdim)
 
 
-def add_up_axes(xp: Namespace, array: Any, axes: list[int], keepdim: bool) -> Any:
+def add_up_axes(xp: Namespace, array: Array, axes: list[int], keepdim: bool) -> Any:
     """Σ x over several axes, of which NumPy would add up all rows one by one."""
     shape = array.shape
     if len(axes) == len(shape):

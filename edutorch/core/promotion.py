@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.numpy import Backend, as_plain_array
+from ..backends.numpy import Array, Backend, as_plain_array
 from ..errors import DeviceError, DTypeError, NotForTypesError, TooLargeError
 from ..modes import current
 from .autograd.graph import array_of
@@ -274,7 +274,7 @@ def as_operand(op: Op, name: str, value: Any, backend: Backend) -> Any:
     raise wrong_operand(op, name, value)
 
 
-def round_result(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
+def round_result(op: Op, y: Array, arrays: Sequence[Any]) -> Any:
     """Return a result in bfloat16 if it was computed from it: NumPy returns float32."""
     operand_dtypes = {array.dtype for array in arrays if hasattr(array, "dtype")}
     if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import ArgumentError, DimError, ShapeError
 
 if TYPE_CHECKING:
     from .op import Op
+
+
+Index = Annotated[Any, "Index"]
+"""What selects elements: an int, a slice, None, `...`, an array, a tensor, or a tuple of these."""
 
 
 class Size(tuple[int, ...]):
@@ -44,11 +48,11 @@ class Size(tuple[int, ...]):
         result = tuple.__getitem__(self, index)
         return Size(result) if isinstance(index, slice) else result
 
-    def __add__(self, other: Any) -> Size:
+    def __add__(self, other: Iterable[int]) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
+def shape_of(value: object) -> tuple[int, ...]:
     """Return the shape of an array or a number."""
     return tuple(getattr(value, "shape", ()))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import backends, dtypes
 from ..backends.device import Device
+from ..backends.numpy import Array
 from .error_messages import no_tensor
 from .shapes import missing_dim
 
@@ -81,7 +82,7 @@ strided = layout()
 """Elements at regular steps in memory."""
 
 
-def memory_order(array: Any) -> tuple[int, ...] | None:
+def memory_order(array: Array) -> tuple[int, ...] | None:
     """Return the order of the axes in memory that a copy keeps; None: row-major."""
     if array.flags.c_contiguous:
         return None
@@ -115,7 +116,7 @@ class UntypedStorage:
     (24, True)
     """
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self._array = array
         self._backend = backends.of(array)
 

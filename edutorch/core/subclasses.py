@@ -95,7 +95,11 @@ def call_override(
 
 
 def call_op_override(
-    op: Op, overrides: Sequence[Any], inputs: Any, settings: dict[str, Any], out: Any
+    op: Op,
+    overrides: Sequence[Any],
+    inputs: Sequence[Any],
+    settings: dict[str, Any],
+    out: Tensor | None,
 ) -> Any:
     """Call the overrides of an op's call, without the arguments that equal their defaults."""
     parameters = op.signature.parameters
@@ -140,7 +144,11 @@ def cast_to_class(cls: type, result: Any, operands: Sequence[Any] = ()) -> Any:
 
 
 def default_torch_function(
-    cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    cls: type,
+    func: Callable[..., Any],
+    types: Iterable[type],
+    args: Sequence[Any] = (),
+    kwargs: dict[str, Any] | None = None,
 ) -> Any:
     """Compute `func`, and cast its results to this class."""
     if not all(issubclass(cls, type_) for type_ in types):

@@ -10,11 +10,12 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import Device
-from ..backends.numpy import Shared
+from ..backends.numpy import Array, Shared
 from ..errors import CodeLocation, GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
-from .autograd import graph
+from . import error_messages, tensor_interop
+from .autograd import graph, versions
 from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, fill
 from .autograd.graph import array_of as array_of
 from .autograd.versions import VersionCounter
@@ -302,7 +303,7 @@ class RetainGradHook:
             tensor._grad = gradient
 
 
-def move_retain_hooks(tensor: Tensor, history: Any) -> None:
+def move_retain_hooks(tensor: Tensor, history: object) -> None:
     """Move the hooks of `retain_grad` from a tensor's former node to its present one.
 
     (Hooks of `register_hook` stay: they see the gradient of the former value.)
@@ -319,7 +320,7 @@ def move_retain_hooks(tensor: Tensor, history: Any) -> None:
 PLAIN_TENSORS.add(Tensor)
 
 
-def wrap(array: Any) -> Tensor:
+def wrap(array: Array) -> Tensor:
     """Make a tensor around an array of any backend (a NumPy scalar becomes 0-d)."""
     if array.__class__ is not np.ndarray:
         if isinstance(array, np.generic):
@@ -329,7 +330,7 @@ def wrap(array: Any) -> Tensor:
     return fill(object.__new__(Tensor), array)
 
 
-def node_of(value: Any) -> Any:
+def node_of(value: object) -> Any:
     """Return a tensor's node; None for anything else."""
     return value._node if isinstance(value, Tensor) else None
 
@@ -386,7 +387,7 @@ def share_version(tensor: Tensor, of: Tensor) -> Tensor:
     return tensor
 
 
-def restore_result(node: Node, y: Any) -> Tensor:
+def restore_result(node: Node, y: Array) -> Tensor:
     """Make a tensor again of the result that `node` saved as an array.
 
     (Saving the tensor itself would be a circle: it holds the node.)
@@ -400,4 +401,7 @@ def restore_result(node: Node, y: Any) -> Tensor:
 
 
 Node.restore_result = restore_result
-graph.Tensor = Tensor  # type: ignore[attr-defined]  (`typing.get_type_hints` looks it up there)
+
+# Their annotations name it: `typing.get_type_hints` looks it up in their globals.
+for _module in (error_messages, graph, tensor_interop, versions):
+    _module.Tensor = Tensor  # type: ignore[attr-defined]

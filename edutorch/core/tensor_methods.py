@@ -10,6 +10,7 @@ import numpy
 from numpy import ndarray
 
 from .. import backends, dtypes
+from ..backends.numpy import Array
 from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import DEFAULT, NO_GRAD, current, override_modes
 from .autograd.forward_mode import update_tangents
@@ -21,6 +22,7 @@ from .error_messages import has_overlap, no_tensor, overlap_error
 from .precision import SCALING, is_half
 from .promotion import is_operand
 from .registry import op_function
+from .shapes import Index
 from .subclasses import call_override, find_overrides
 from .tensor import PLAIN_TENSORS, Tensor, fill, wrap, writes_of
 
@@ -248,7 +250,7 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
     notify_write(target, result)
 
 
-def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = None) -> None:
+def write(target: Tensor, name: str, values: Array, index: Index = ..., part: Array = None) -> None:
     """Write into a tensor's memory (or a part of it), and record the write."""
     array = target._array if part is None else part
     try:

@@ -12,6 +12,7 @@ import numpy
 from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
 from ...backends.batching_rules import VmapError
+from ...backends.numpy import Array
 from ...errors import CodeLocation, GradientError, ShapeError, user_location
 from ...events import BackwardEnded, backward_event, step_event, work
 from ...modes import current, override_modes
@@ -90,7 +91,7 @@ def initial_gradients(name: str, roots: list[Tensor], grad_tensors: Any) -> list
     return result
 
 
-def one_like(array: Any) -> Any:
+def one_like(array: Array) -> Any:
     """Return ones of an array's shape, dtype and device."""
     if array.__class__ is not numpy.ndarray:
         return backends.of(array).xp.ones_like(array)

@@ -25,6 +25,7 @@ from weakref import ref
 import numpy
 
 from ... import dtypes
+from ...backends.numpy import Array, ArrayOrTensor
 from ...errors import GradientError, warn
 from ...events import (
     GradientFlowed,
@@ -57,7 +58,7 @@ except ImportError:  # another NumPy: its own warnings stay
 # Shapes and dtypes of gradients ---------------------------------------------------------
 
 
-def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+def unbroadcast(g: ArrayOrTensor, shape: tuple[int, ...]) -> Any:
     """Sum `g` over the axes that broadcasting added or stretched to get from `shape`.
 
     Broadcasting copies a value to many positions; each of them sends a gradient back.
@@ -74,7 +75,9 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     return g if g.shape == shape else g.reshape(shape)
 
 
-def match_shape_and_dtype(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> Any:
+def match_shape_and_dtype(
+    g: ArrayOrTensor, shape: tuple[int, ...], array_dtype: numpy.dtype[Any], recording: bool
+) -> Any:
     """Convert `g` to the shape and the dtype of the tensor it is the gradient of."""
     if g.shape != shape:
         g = unbroadcast(g, shape)
@@ -86,7 +89,7 @@ def match_shape_and_dtype(g: Any, shape: tuple[int, ...], array_dtype: Any, reco
     return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
 
 
-def conjugate(g: Any, recording: bool) -> Any:
+def conjugate(g: ArrayOrTensor, recording: bool) -> Any:
     """Convert an internal gradient to the user's convention, or back; only complex ones change."""
     array = g._array if recording else g
     if array.__class__ is OutputGradients:
@@ -179,7 +182,7 @@ def warn_of(message: str, gradients: Iterable[Any]) -> None:
         )
 
 
-def is_non_finite(gradient: Any) -> bool:
+def is_non_finite(gradient: object) -> bool:
     """Whether a gradient has elements that are not finite."""
     array = getattr(gradient, "_array", gradient)
     return isinstance(array, numpy.ndarray) and not numpy.isfinite(array).all()
@@ -269,7 +272,9 @@ class Engine:
             if node.holds and not self.retain:
                 node.saved = None
 
-    def match_target(self, partial: Any, edge: Any, target: Any) -> Any:
+    def match_target(
+        self, partial: ArrayOrTensor, edge: Node | Tensor, target: Node | Array
+    ) -> Any:
         """Match a gradient to its target in shape and dtype; a lazy one stays lazy if possible."""
         if partial.__class__ in LAZY:
             if can_defer(self, partial, edge, target):
@@ -277,7 +282,7 @@ class Engine:
             partial = partial.materialize()
         return match_shape_and_dtype(partial, target.shape, target.dtype, self.recording)
 
-    def add_in_float32(self, edge: Any, partial: Any) -> Any:
+    def add_in_float32(self, edge: Node | Tensor, partial: ArrayOrTensor) -> Any:
         """Return the sum of the 16-bit gradients of an edge so far and another one."""
         total = self.pending[edge]
         if not isinstance(total, WideSum | OutputGradients):  # the latter are of several outputs
@@ -286,19 +291,23 @@ class Engine:
         total += partial
         return total
 
-    def start_float32_sum(self, edge: Any, first: Any, partial: Any) -> Any:
+    def start_float32_sum(
+        self, edge: Node | Tensor, first: ArrayOrTensor, partial: ArrayOrTensor
+    ) -> Any:
         """Begin the sum of the 16-bit gradients of an edge, and return the edge."""
         self.pending[edge] = total = WideSum(as_array(first))
         total += partial
         self.wide.add(edge)
         return edge
 
-    def take_gradient(self, edge: Any) -> Any:
+    def take_gradient(self, edge: Node | Tensor) -> Any:
         """Remove and return the pending gradient of a node or a leaf, in its dtype."""
         g = self.pending.pop(edge)
         return g.materialize() if edge in self.wide else g
 
-    def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    def watched_step(
+        self, node: Node, g: ArrayOrTensor, edges: tuple[Any, ...]
+    ) -> tuple[Any, Any, Any]:
         """Run a node with listeners or hooks, or one whose gradient is asked for."""
         if not current().listeners:
             return self.step(node, g, edges)
@@ -308,7 +317,7 @@ class Engine:
         self.emit_flows(node, partials)
         return g, edges, partials
 
-    def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    def step(self, node: Node, g: ArrayOrTensor, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node with hooks, or one of which only some gradients are asked for."""
         hooks, recording, g = node.hooks, self.recording, as_array(g)
         visible = conjugate(g, recording)
@@ -337,7 +346,7 @@ class Engine:
             if partial is not None and node.edges[index] is not None:
                 emit(GradientFlowed(node, index, conjugate(partial, self.recording)))
 
-    def register_leaf(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
+    def register_leaf(self, leaf: Tensor, g: ArrayOrTensor, borrowed: bool) -> None:
         """Record a leaf's first gradient, and whether other tensors may share that array."""
         self.leaves.append(leaf)
         if not self.recording and (borrowed or g.base is not None):
@@ -363,7 +372,7 @@ def running_engine() -> Engine:
     return _RUNNING.engine()
 
 
-def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
+def run_hooks(hooks: dict[int, Any], g: ArrayOrTensor, recording: bool) -> Any:
     """Call each hook with `g`; a tensor that a hook returns replaces it."""
     for hook in tuple(hooks.values()):
         visible = g if recording else wrap(g)
@@ -380,7 +389,7 @@ def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
     return g
 
 
-def output_gradients(g: Any, recording: bool) -> list[Any]:
+def output_gradients(g: ArrayOrTensor, recording: bool) -> list[Any]:
     """Return the gradient of each output of a node as hooks see it: a tensor or None."""
     if g.__class__ is OutputGradients:
         gradients = [g.by_output.get(index) for index in range(g.node.outputs)]
@@ -393,7 +402,7 @@ def output_gradients(g: Any, recording: bool) -> list[Any]:
     )
 
 
-def run_prehooks(hooks: Hooks, g: Any, recording: bool) -> Any:
+def run_prehooks(hooks: Hooks, g: ArrayOrTensor, recording: bool) -> Any:
     """Call a node's prehooks with its gradients, which they may replace."""
     for hook in tuple(hooks.before.values()):
         visible = output_gradients(g, recording)
@@ -411,7 +420,7 @@ def run_prehooks(hooks: Hooks, g: Any, recording: bool) -> Any:
 
 
 def run_posthooks(
-    hooks: Hooks, partials: Sequence[Any], edges: tuple[Any, ...], g: Any, recording: bool
+    hooks: Hooks, partials: Sequence[Any], edges: tuple[Any, ...], g: ArrayOrTensor, recording: bool
 ) -> Sequence[Any]:
     """Call a node's hooks with the gradients of its inputs, which they may replace."""
     if any(partial.__class__ is OutputGradients for partial in partials):
@@ -449,7 +458,7 @@ def read_hook_result(replaced: Any, visible: Sequence[Any], recording: bool) -> 
     return [gradient if gradient is None or recording else gradient._array for gradient in replaced]
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     shape = getattr(value, "shape", None)
     return type(value).__name__ if shape is None else str(tuple(shape))
 

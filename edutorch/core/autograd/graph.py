@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...backends.numpy import Array, ArrayOrTensor
 from ...errors import CodeLocation, Source, read_line
 from ...events import GradientAccumulated, emit
 from ...modes import current
@@ -40,7 +41,7 @@ class Leaf:
 LEAF = Leaf()
 
 
-def fill(tensor: Tensor, array: Any) -> Tensor:
+def fill(tensor: Tensor, array: Array) -> Tensor:
     """Set every slot of a new tensor that holds `array` and has no history."""
     tensor._array = array
     tensor._node = tensor._grad = tensor._writes = tensor._base = tensor._hooks = None
@@ -63,7 +64,7 @@ class RemovableHandle:
 
     _ids = itertools.count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+    def __init__(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> None:
         self.hooks = hooks
         self.id = next(self._ids)
         while self.id in hooks:  # hooks that were loaded from a file keep their ids
@@ -126,7 +127,7 @@ class Node:
     def __init_subclass__(cls) -> None:
         cls.origin = cls.__dict__.get("origin", cls)
 
-    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+    def backward(self, g: ArrayOrTensor, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Apply the chain rule: return the gradient of each edge, from that of the output.
 
         Args:
@@ -172,7 +173,7 @@ class Node:
                     values[name] = arrays if self.op.variadic else arrays[0]
         return values
 
-    def refuse_stale(self, name: str, writes: VersionCounter | None, array: Any) -> None:
+    def refuse_stale(self, name: str, writes: VersionCounter | None, array: Array) -> None:
         """Raise StaleValueError if `array` was written to after this node saved it."""
         is_later = writes is not None and writes.time > self._order
         if is_later and writes.may_have_changed(array, self._order):
@@ -271,7 +272,7 @@ def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:
     output._node = node
 
 
-def value_to_save(op: Op, name: str, values: dict[str, Any], y: Any) -> Any:
+def value_to_save(op: Op, name: str, values: dict[str, Any], y: Array) -> Any:
     """Return what a node saves under a name that the rules of its op use."""
     if name == "y":
         return y  # the array: the tensor holds the node, and both would be a reference cycle

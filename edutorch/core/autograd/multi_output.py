@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ... import backends, dtypes
-from ...backends.numpy import Shared
+from ...backends.numpy import Array, ArrayOrTensor, Shared
 from ...errors import GradientError, user_location
 from ...events import OpApplied, emit
 from ...modes import current, override_modes
@@ -51,7 +51,7 @@ class OutputNode(Node):
         """Return the name of the node of all outputs."""
         return self.public_node()[0].name()
 
-    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+    def backward(self, g: ArrayOrTensor, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Return the gradient with the index of its output."""
         (edge,) = edges
         return (None if edge is None else OutputGradients(edge, {self.index: g}),)
@@ -63,7 +63,7 @@ def describe_output(index: int) -> Any:
     return Description(f"output {index}", ("input",))
 
 
-def make_output_node(node: Node, index: int, array: Any) -> OutputNode:
+def make_output_node(node: Node, index: int, array: Array) -> OutputNode:
     """Return the node of one output of `node`."""
     output = OutputNode()
     output._order = clock()
@@ -90,7 +90,7 @@ class MultiViewNode(Node):
         """The number of views."""
         return len(self.shapes)
 
-    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+    def backward(self, g: ArrayOrTensor, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Combine the gradients of the views, with zeros for a view that was not used."""
         if edges[0] is None:
             return (None,)

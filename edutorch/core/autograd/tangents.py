@@ -19,7 +19,7 @@ class Level:
     """One open level of forward mode: the key of the tangents of tensors."""
 
 
-def tangent_of(value: Any, level: Level) -> Tensor | None:
+def tangent_of(value: object, level: Level) -> Tensor | None:
     """Return the tangent of a tensor, None if it has none (or is not a tensor)."""
     tangents = value.__dict__.get("_tangents") if isinstance(value, Tensor) else None
     return None if tangents is None else tangents.get(level)
@@ -69,7 +69,7 @@ def zeros_as(tensor: Tensor) -> Tensor:
     return wrap(backends.of(tensor._array).xp.zeros_like(tensor._array))
 
 
-def zero_tangent(moves: bool, value: Any) -> Any:
+def zero_tangent(moves: bool, value: object) -> Any:
     """Return the tangent of a constant input of a linear op; indices stay as they are."""
     if not moves or value is None:
         return value

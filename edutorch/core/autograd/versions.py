@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import backends
+from ...backends.numpy import Array, ArrayOrTensor
 from ...errors import CodeLocation, GradientError, ShapeError, StaleValueError, read_line
 from ..error_messages import has_overlap, overlap_error
+from ..shapes import Index
 
 if TYPE_CHECKING:
+    from ..tensor import Tensor
     from .graph import Node
 
 MIN_LIMIT, MAX_REGIONS = 1024, 1 << 17
@@ -41,7 +44,7 @@ class VersionCounter:
     regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
 
     def bump(
-        self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
+        self, location: CodeLocation | None = None, array: Array = None, index: Index = ...
     ) -> None:
         """Record a write at the present time.
 
@@ -63,7 +66,7 @@ class VersionCounter:
         elif self.regions is not None:
             self.regions = None
 
-    def may_have_changed(self, array: Any, since: float) -> bool:
+    def may_have_changed(self, array: Array, since: float) -> bool:
         """Return True if `array` may have been written after `since`."""
         regions = self.regions
         if regions is None or regions.whole > since or self.outside > since:
@@ -80,7 +83,7 @@ class InferenceVersionCounter(VersionCounter):
     time = float("inf")
 
     def bump(
-        self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
+        self, location: CodeLocation | None = None, array: Array = None, index: Index = ...
     ) -> None:
         self.count += 1
 
@@ -120,7 +123,7 @@ class WrittenRegions:
         self.limit = max(MIN_LIMIT, 4 * len(self.writes))
         self.bounds = (-1,)
 
-    def last_into(self, array: Any, since: float) -> Any:
+    def last_into(self, array: Array, since: float) -> Any:
         """Return the location of the last write after `since` that overlaps `array`, in a tuple."""
         count = len(self.writes)
         if self.bounds[0] != count:
@@ -139,21 +142,21 @@ class WrittenRegions:
         return None
 
 
-def written_view(array: Any, index: Any) -> Any:
+def written_view(array: Array, index: Index) -> Any:
     """Return the view that was written, of a single element too."""
     if index is ...:
         return array
     return array[index if index.__class__ is tuple and ... in index else (*as_tuple(index), ...)]
 
 
-def as_tuple(index: Any) -> tuple[Any, ...]:
+def as_tuple(index: Index) -> tuple[Any, ...]:
     return index if index.__class__ is tuple else (index,)
 
 
 VIEW_INDEX_TYPES = {int, slice, type(None), type(...)}
 
 
-def region_index(index: Any) -> Any:
+def region_index(index: Index) -> Any:
     """Return an index that selects a view; `...`, the whole array, for any other."""
     if index.__class__ in VIEW_INDEX_TYPES:
         return index
@@ -162,7 +165,7 @@ def region_index(index: Any) -> Any:
     return ...
 
 
-def may_overlap(left: Any, right: Any) -> bool:
+def may_overlap(left: Array, right: Array) -> bool:
     """Return True if two arrays may have an element in common."""
     try:
         return np.shares_memory(memory_proxy(left), memory_proxy(right), MAX_WORK)
@@ -170,7 +173,7 @@ def may_overlap(left: Any, right: Any) -> bool:
         return True
 
 
-def byte_bounds(array: Any) -> tuple[int, int]:
+def byte_bounds(array: Array) -> tuple[int, int]:
     """Return the address of an array's first byte, and the one behind its last byte."""
     start = backends.of(array).address(array)
     if not array.size:
@@ -182,7 +185,7 @@ def byte_bounds(array: Any) -> tuple[int, int]:
 class MemoryProxy:
     """Describes the memory of an array of any device to NumPy, which does not read it."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self.__array_interface__ = {
             "version": 3,
             "shape": array.shape,
@@ -192,7 +195,7 @@ class MemoryProxy:
         }
 
 
-def memory_proxy(array: Any) -> np.ndarray:
+def memory_proxy(array: Array) -> np.ndarray:
     """Return a NumPy array at the same address as `array`, to be compared and never read."""
     return array if isinstance(array, np.ndarray) else np.asarray(MemoryProxy(array))
 
@@ -200,7 +203,9 @@ def memory_proxy(array: Any) -> np.ndarray:
 # Writing -----------------------------------------------------------------------------
 
 
-def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any) -> None:
+def write_stretched(
+    target: Tensor, name: str, array: Array, index: Index, values: ArrayOrTensor
+) -> None:
     """Write into a read-only array that is only a broadcast view of writable memory.
 
     Raises: ShapeError: written elements share a memory location; or the memory is read-only.

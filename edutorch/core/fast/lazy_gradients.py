@@ -13,6 +13,7 @@ from weakref import ref
 import numpy
 
 from ...backends.kernel_registry import slot
+from ...backends.numpy import Array, ArrayOrTensor, Number
 from ..precision import LONG, add_up, widen
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class DeferredMatmulGradient:
 
     size, base, dtype = 1 << 62, None, None
 
-    def __init__(self, g: Any, x: Any, multiply: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, g: ArrayOrTensor, x: Array, multiply: Callable[[Any, Any], Any]) -> None:
         self.shape, self.array_dtype, self.multiply = (g.shape[1], x.shape[1]), g.dtype, multiply
         self.gs, self.xs, self.rows = [g], [x], len(g)
         self.sum: Any = None  # of the products that are no longer kept
@@ -109,7 +110,9 @@ class OneHotGradient:
 
     size, base, dtype = 0, None, None
 
-    def __init__(self, shape: tuple[int, ...], columns: Any, value: Any, array_dtype: Any) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], columns: Array, value: Number, array_dtype: numpy.dtype[Any]
+    ) -> None:
         self.shape, self.columns, self.array_dtype = shape, columns, array_dtype
         self.values = numpy.full(
             columns.shape, value, array_dtype
@@ -124,7 +127,7 @@ class OneHotGradient:
         self.add_to(y)
         return y
 
-    def add_to(self, y: Any) -> None:
+    def add_to(self, y: Array) -> None:
         """Add the nonzero elements to an array."""
         y[numpy.arange(len(y)), self.columns] += self.values
 
@@ -138,7 +141,7 @@ SUM_KERNEL_MIN_SIZE = 180_000
 """From so many elements on, the kernel of `sum` is used for a sum over the first axes."""
 
 
-def add_large(total: Any, partial: Any) -> Any:
+def add_large(total: ArrayOrTensor, partial: ArrayOrTensor) -> Any:
     """Return the sum of two gradients that are not small."""
     if total.__class__ is numpy.ndarray and total.size >= ADD.min_size:
         y = ADD(total, partial, 1)
@@ -147,14 +150,14 @@ def add_large(total: Any, partial: Any) -> Any:
     return total + partial
 
 
-def add_in_place(total: Any, partial: Any) -> None:
+def add_in_place(total: ArrayOrTensor, partial: ArrayOrTensor) -> None:
     """Add a gradient in place to the sum of earlier ones, which nothing else shares."""
     large = total.__class__ is numpy.ndarray and total.size >= ADD_ONTO.min_size
     if not large or ADD_ONTO(total, partial) is None:
         total += partial
 
 
-def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
+def sum_over(g: ArrayOrTensor, axes: int | tuple[int, ...]) -> Any:
     """Sum a gradient over the axes that broadcasting expanded: 16-bit floats as float32."""
     if g.__class__ is not numpy.ndarray:
         return widen(g).sum(axes)
@@ -167,12 +170,17 @@ def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
     return numpy.add.reduce(g, axes) if g.size <= LONG else add_up(numpy, g, axes, False)
 
 
-def as_array(g: Any) -> Any:
+def as_array(g: ArrayOrTensor) -> Any:
     """Return a gradient as an array, materialized if it is lazy."""
     return g.materialize() if g.__class__ in LAZY else g
 
 
-def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
+def can_defer(
+    engine: Engine,
+    later: DeferredMatmulGradient | OneHotGradient,
+    edge: Node | Tensor,
+    target: Node | Array,
+) -> bool:
     """Return True if a lazy gradient may stay lazy on its way to a node or a leaf.
 
     Args:
