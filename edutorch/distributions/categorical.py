@@ -14,13 +14,8 @@ from ..nn.functional import one_hot
 from ..ops import broadcast_tensors, eye, full_like, multinomial, where
 from . import constraints
 from .discrete import Binomial, check_exactly_one, enumerate_counts
-from .distribution import (
-    Distribution,
-    broadcast_all,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)  # fmt: skip
+from .distribution import Distribution
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -42,16 +37,20 @@ class Categorical(Distribution):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         check_exactly_one(probs, logits)
         name, parameter = ("probs", probs) if logits is None else ("logits", logits)
+        assert parameter is not None
         if parameter.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if logits is None:
-            self.probs = probs / probs.sum(-1, keepdim=True)
+            self.probs = parameter / parameter.sum(-1, keepdim=True)
         else:
-            self.logits = logits - logits.logsumexp(-1, keepdim=True)
+            self.logits = parameter - parameter.logsumexp(-1, keepdim=True)
         self._num_events = parameter.shape[-1]
         super().__init__(parameter.shape[:-1], validate_args=validate_args)
 
@@ -98,7 +97,7 @@ class Categorical(Distribution):
             samples = multinomial(rows, sample_shape.numel(), True).T
             return samples.reshape(self._extended_shape(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         value, log_probs = broadcast_tensors(value.to(int64).unsqueeze(-1), self.logits)
@@ -145,7 +144,10 @@ class OneHotCategorical(CategoricalBased):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._categorical = Categorical(probs, logits)
         shape = self._categorical.param_shape
@@ -167,7 +169,7 @@ class OneHotCategorical(CategoricalBased):
         indices = self._categorical.sample(sample_shape)
         return one_hot(indices, self.event_shape[0]).to(self.probs.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         return self._categorical.log_prob(value.argmax(-1))
@@ -210,7 +212,7 @@ class Multinomial(CategoricalBased):
     arg_constraints = CATEGORICAL_CONSTRAINTS
 
     def __init__(
-        self, total_count: int = 1, probs: Any = None, logits: Any = None,
+        self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(total_count, int):
@@ -225,7 +227,7 @@ class Multinomial(CategoricalBased):
     def support(self) -> Any:  # type: ignore[override]
         return constraints.multinomial(self.total_count)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         new = self._get_checked_instance(type(self), _instance)
         n = self.event_shape[0]
         vars(new).update(vars(self))
@@ -246,7 +248,7 @@ class Multinomial(CategoricalBased):
         indices = self._categorical.sample((self.total_count, *sample_shape))
         return one_hot(indices, self.event_shape[0]).sum(0).to(self.probs.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)

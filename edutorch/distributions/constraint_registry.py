@@ -14,6 +14,13 @@ from . import constraints, transforms
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
+Registrable = type[constraints.Constraint] | constraints.Constraint
+"""A class of constraints, or one of them."""
+
+Factory = Callable[[Any], Any]
+"""Returns the transform onto a constraint."""
+
+
 class ConstraintRegistry:
     """A registry of a transform for each class of constraints.
 
@@ -23,9 +30,11 @@ class ConstraintRegistry:
     """
 
     def __init__(self) -> None:
-        self._registry: dict[type, Callable[[Any], Any]] = {}
+        self._registry: dict[type, Factory] = {}
 
-    def register(self, constraint: Any, factory: Any = None) -> Any:
+    def register(
+        self, constraint: Registrable, factory: Factory | None = None
+    ) -> Callable[..., Any]:
         """Register `factory(constraint)` as the transform of a class; also usable as a decorator.
 
         Raises: TypeError: not a constraint.
@@ -42,7 +51,7 @@ class ConstraintRegistry:
         self._registry[constraint] = factory
         return factory
 
-    def __call__(self, constraint: Any) -> Any:
+    def __call__(self, constraint: constraints.Constraint) -> Any:
         """Return the transform onto a constraint.
 
         Raises: NotImplementedError: none is registered.
@@ -56,10 +65,10 @@ class ConstraintRegistry:
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
-def register_both(*constraint_classes: Any) -> Callable[[Any], Any]:
+def register_both(*constraint_classes: Registrable) -> Callable[[Factory], Factory]:
     """Register one factory in both registries."""
 
-    def decorate(factory: Any) -> Any:
+    def decorate(factory: Factory) -> Factory:
         for constraint in constraint_classes:
             biject_to.register(constraint, factory)
             transform_to.register(constraint, factory)
@@ -79,7 +88,7 @@ transform_to.register(constraints.simplex, lambda _: transforms.SoftmaxTransform
 
 
 @register_both(constraints.greater_than, constraints.greater_than_eq)
-def greater_than_transform(constraint: Any) -> Any:
+def greater_than_transform(constraint: constraints.GreaterThan) -> Any:
     if isinstance(constraint.lower_bound, Number) and constraint.lower_bound == 0:
         return transforms.ExpTransform()
     return transforms.ComposeTransform(
@@ -88,14 +97,14 @@ def greater_than_transform(constraint: Any) -> Any:
 
 
 @register_both(constraints.less_than)
-def less_than_transform(constraint: Any) -> Any:
+def less_than_transform(constraint: constraints.LessThan) -> Any:
     return transforms.ComposeTransform(
         [transforms.ExpTransform(), transforms.AffineTransform(constraint.upper_bound, -1)]
     )
 
 
 @register_both(constraints.interval, constraints.half_open_interval)
-def interval_transform(constraint: Any) -> Any:
+def interval_transform(constraint: constraints.Interval) -> Any:
     low, high = constraint.lower_bound, constraint.upper_bound
     if all(isinstance(bound, Number) for bound in (low, high)) and (low, high) == (0, 1):
         return transforms.SigmoidTransform()

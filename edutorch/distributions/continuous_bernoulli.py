@@ -12,18 +12,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..dtypes import finfo
 from ..nn.functional import binary_cross_entropy_with_logits, logsigmoid
 from ..ops import clamp, ones_like, where
 from . import constraints
 from .discrete import BernoulliBased, check_exactly_one
-from .distribution import (
-    ExponentialFamily,
-    broadcast_all,
-    clamp_probs,
-    lazy_property,
-    uniform_like,
-)  # fmt: skip
+from .distribution import ExponentialFamily
+from .utils import TensorLike, broadcast_all, clamp_probs, lazy_property, uniform_like
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -53,7 +49,8 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
     has_rsample = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
+        self, probs: TensorLike | None = None, logits: TensorLike | None = None,
+        lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         check_exactly_one(probs, logits)
@@ -93,14 +90,14 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
         shape = self._extended_shape(sample_shape)
         return self.icdf(uniform_like(self.probs, shape, open_at_0=False))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         cross_entropy = binary_cross_entropy_with_logits(logits, value, reduction="none")
         return -cross_entropy + self._cont_bern_log_norm()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """(eᵗˣ - 1) / (eᵗ - 1)."""
         if self._validate_args:
             self._validate_sample(value)
@@ -110,7 +107,7 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
         inside = x * expm1_ratio(logit * x) / expm1_ratio(logit)
         return where(is_inside, inside, where(value >= 1, 1.0, 0.0))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """log(1 + u (eᵗ - 1)) / t; mirrored for t < 0 and u > ½, for accuracy."""
         logit, value = broadcast_all(self._logit(), value)
         is_valid = (value >= 0) & (value <= 1)
@@ -135,7 +132,7 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
 # Functions that are 0 / 0 at 0 -----------------------------------------------------------
 
 
-def horner(coefficients: Sequence[float], x: Any) -> Any:
+def horner(coefficients: Sequence[float], x: Tensor) -> Any:
     """Return c₀ + c₁ x + c₂ x² + …."""
     y = coefficients[-1] * x
     for coefficient in coefficients[-2:0:-1]:
@@ -158,14 +155,14 @@ EXPM1 = [1 / math.factorial(n + 1) for n in range(SERIES_TERMS)]
 ATANH = [1 / (2 * n + 1) for n in range(SERIES_TERMS)]
 
 
-def langevin_ratio(x: Any) -> Any:
+def langevin_ratio(x: Tensor) -> Any:
     """Return (coth x - 1 / x) / x, which is 1/3 at 0."""
     is_small = x.abs() < 1
     small, large = where(is_small, x, 0.5), where(is_small, ones_like(x), x)
     return where(is_small, horner(LANGEVIN, small.square()), (1 / large.tanh() - 1 / large) / large)
 
 
-def langevin_slope(x: Any) -> Any:
+def langevin_slope(x: Tensor) -> Any:
     """Return the derivative of coth x - 1 / x, which is 1 / x² - 1 / sinh² x."""
     is_small = x.abs() < 1
     small, large = where(is_small, x, 0.5), where(is_small, ones_like(x), x)
@@ -173,13 +170,13 @@ def langevin_slope(x: Any) -> Any:
     return where(is_small, horner(LANGEVIN_SLOPE, small.square()), far)
 
 
-def expm1_ratio(x: Any) -> Any:
+def expm1_ratio(x: Tensor) -> Any:
     """Return (eˣ - 1) / x, which is 1 at 0."""
     is_small = x.abs() < 0.5
     small, large = where(is_small, x, 0.25), where(is_small, ones_like(x), x)
     return where(is_small, horner(EXPM1, small), large.expm1() / large)
 
 
-def log1p_ratio(z: Any) -> Any:
+def log1p_ratio(z: Tensor) -> Any:
     """Return log(1 + z) / z for z between -0.4 and 0.7: 2 atanh(z / (2 + z)) / z."""
     return 2 / (2 + z) * horner(ATANH, (z / (2 + z)).square())

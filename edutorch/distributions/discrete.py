@@ -12,21 +12,21 @@ from ..modes import no_grad
 from ..nn.functional import binary_cross_entropy_with_logits, logsigmoid, softplus
 from ..ops import arange, bernoulli, binomial, full_like, poisson, where, zeros_like
 from . import constraints
-from .distribution import (
-    Distribution,
-    ExponentialFamily,
+from .distribution import Distribution, ExponentialFamily
+from .gamma_family import Gamma
+from .utils import (
+    TensorLike,
     broadcast_all,
     lazy_property,
     logits_to_probs,
     probs_to_logits,
     uniform_like,
-)  # fmt: skip
-from .gamma_family import Gamma
+)
 
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
 
 
-def check_exactly_one(probs: Any, logits: Any) -> None:
+def check_exactly_one(probs: TensorLike | None, logits: TensorLike | None) -> None:
     """Raise ValueError unless exactly one of the two is given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -39,7 +39,9 @@ class BernoulliBased(Distribution):
         "probs": constraints.unit_interval, "logits": constraints.real
     }  # fmt: skip
 
-    def _set_parameter(self, probs: Any, logits: Any, *others: Any) -> list[Any]:
+    def _set_parameter(
+        self, probs: TensorLike | None, logits: TensorLike | None, *others: Any
+    ) -> list[Any]:
         """Set `probs` or `logits`, and return the other parameters broadcast with it."""
         check_exactly_one(probs, logits)
         tensors = broadcast_all(*others, probs if logits is None else logits)
@@ -82,7 +84,10 @@ class Bernoulli(BernoulliBased, ExponentialFamily):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: TensorLike | None = None,
+        logits: TensorLike | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._set_parameter(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
@@ -103,7 +108,7 @@ class Bernoulli(BernoulliBased, ExponentialFamily):
         with no_grad():
             return bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
@@ -119,7 +124,7 @@ class Bernoulli(BernoulliBased, ExponentialFamily):
     def _natural_params(self) -> tuple[Any]:
         return (self.probs.logit(),)
 
-    def _log_normalizer(self, x: Any) -> Any:
+    def _log_normalizer(self, x: Tensor) -> Any:
         return x.exp().log1p()
 
 
@@ -142,7 +147,10 @@ class Geometric(BernoulliBased):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: TensorLike | None = None,
+        logits: TensorLike | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._set_parameter(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
@@ -171,7 +179,7 @@ class Geometric(BernoulliBased):
             u = uniform_like(self.probs, self._extended_shape(sample_shape))
             return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
@@ -193,7 +201,7 @@ class Poisson(ExponentialFamily):
     arg_constraints: ClassVar[Any] = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: TensorLike, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
@@ -213,7 +221,7 @@ class Poisson(ExponentialFamily):
         with no_grad():
             return poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
@@ -226,7 +234,7 @@ class Poisson(ExponentialFamily):
     def _natural_params(self) -> tuple[Any]:
         return (self.rate.log(),)
 
-    def _log_normalizer(self, x: Any) -> Any:
+    def _log_normalizer(self, x: Tensor) -> Any:
         return x.exp()
 
 
@@ -243,7 +251,8 @@ class Binomial(BernoulliBased):
     has_enumerate_support = True
 
     def __init__(
-        self, total_count: Any = 1, probs: Any = None, logits: Any = None,
+        self, total_count: TensorLike = 1, probs: TensorLike | None = None,
+        logits: TensorLike | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         (count,) = self._set_parameter(probs, logits, total_count)
@@ -271,7 +280,7 @@ class Binomial(BernoulliBased):
         with no_grad():
             return binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count
@@ -312,7 +321,8 @@ class NegativeBinomial(BernoulliBased):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, total_count: Any, probs: Any = None, logits: Any = None,
+        self, total_count: TensorLike, probs: TensorLike | None = None,
+        logits: TensorLike | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         (count,) = self._set_parameter(probs, logits, total_count)
@@ -337,7 +347,7 @@ class NegativeBinomial(BernoulliBased):
             rates = Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
             return poisson(rates.sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         r = self.total_count

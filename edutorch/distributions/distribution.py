@@ -9,23 +9,123 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from numbers import Number
 from typing import Any, ClassVar
 
+from ..autograd import grad
+from ..core.precision import is_half, widen
 from ..core.shapes import Size
 from ..core.tensor import Tensor
-from ..dtypes import finfo, get_default_dtype
 from ..errors import warn
-from ..modes import enable_grad, no_grad
-from ..ops import broadcast_tensors, rand, randn, tensor, where, zeros_like
+from ..modes import current, enable_grad, no_grad
+from ..ops import where, zeros_like
 from . import constraints
-from .half_precision import compute_in_float32, wrap_methods
+from .constraint_registry import transform_to
+from .utils import (
+    Shape,
+    all_over_event,
+    clamp_probs,
+    lazy_property,
+    not_implemented,
+)
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
+# 16-bit floats ---------------------------------------------------------------------------------
+#
+# A formula has many steps, and bfloat16 would round in each. So a method of a distribution whose
+# parameters all have one 16-bit dtype is called on a copy with float32 parameters, which are
+# computed from the 16-bit ones: gradients reach those. The result is rounded once.
 
-def not_implemented(self: Any) -> Any:
-    raise NotImplementedError
+METHODS = ("log_prob", "cdf", "icdf", "entropy", "mean", "mode", "variance", "stddev")
+
+
+def wrap_methods(cls: type) -> None:
+    """Wrap the methods that a class of distributions defines itself."""
+    for name in METHODS:
+        method = vars(cls).get(name)
+        if isinstance(method, property):
+            assert method.fget is not None
+            setattr(cls, name, property(compute_in_float32(method.fget), doc=method.__doc__))
+        elif callable(method):
+            setattr(cls, name, compute_in_float32(method))
+
+
+def compute_in_float32(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method of a distribution: with 16-bit floats it computes in float32."""
+
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any) -> Any:
+        dtype = first_dtype(self)
+        if dtype is None or not is_half(dtype) or current().autocast is not None:
+            return method(self, *args)
+        copy = WideCopy()
+        wide_self, args_in_32 = copy.convert(self), tuple(copy.convert(value) for value in args)
+        if copy.dtypes != {dtype} or copy.has_cache:
+            return method(self, *args)
+        y = method(wide_self, *args_in_32)
+        return y.to(dtype) if isinstance(y, Tensor) and y.is_floating_point() else y
+
+    return wrapper
+
+
+def first_dtype(distribution: object) -> Any:
+    """Return the dtype of the first tensor of a distribution or of its inner distributions."""
+    for value in vars(distribution).values():
+        if isinstance(value, Tensor):
+            return value.dtype
+        if is_distribution_object(value):
+            return first_dtype(value)
+    return None
+
+
+def is_distribution_object(value: object) -> bool:
+    """Whether a value is a distribution, a transform or a constraint of this package."""
+    return type(value).__module__.startswith("edutorch.distributions.")
+
+
+class WideCopy:
+    """Copies distributions, converting 16-bit tensors to float32.
+
+    Attributes:
+        dtypes: the dtypes of all floating tensors.
+        has_cache: whether there is a transform with a cache, which compares tensors by identity.
+    """
+
+    def __init__(self) -> None:
+        self.dtypes: set[Any] = set()
+        self.has_cache = False
+        self.copies: dict[int, Any] = {}  # by identity: a shared tensor is converted once
+
+    def convert(self, value: Any) -> Any:
+        """Return a value with all its tensors in float32."""
+        if isinstance(value, list):
+            return [self.convert(item) for item in value]
+        if not isinstance(value, Tensor) and not is_distribution_object(value):
+            return value
+        if id(value) not in self.copies:
+            self.copies[id(value)] = self.convert_object(value)
+        return self.copies[id(value)]
+
+    def convert_object(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if value.is_floating_point():
+                self.dtypes.add(value.dtype)
+            return widen(value)
+        attributes = vars(value)
+        if "probs" in attributes and "logits" not in attributes and hasattr(value, "logits"):
+            materialize_logits(value)
+        self.has_cache |= bool(attributes.get("_cache_size"))
+        copy = object.__new__(type(value))
+        vars(copy).update({name: self.convert(item) for name, item in attributes.items()})
+        return copy
+
+
+def materialize_logits(distribution: Any) -> None:
+    """Compute logits in the 16-bit dtype if its eps clamps the probabilities, as in PyTorch."""
+
+    probs = vars(distribution)["probs"]
+    if bool((clamp_probs(probs) != probs).any()):
+        _ = distribution.logits  # a lazy property, stored at the first access
 
 
 def mask_out_of_support(log_prob: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +135,7 @@ def mask_out_of_support(log_prob: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(log_prob)
-    def wrapped(self: Distribution, value: Any) -> Any:
+    def wrapped(self: Distribution, value: Tensor) -> Any:
         if self._validate_args or not isinstance(value, Tensor):
             return log_prob(self, value)
         try:
@@ -54,15 +154,8 @@ def mask_out_of_support(log_prob: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def all_over_event(mask: Any, event_dim: int) -> Any:
-    """Reduce a mask over the event dimensions."""
-    return mask.flatten(-event_dim).all(-1) if event_dim else mask
-
-
-def value_in_support(support: Any, value: Any) -> Any:
+def value_in_support(support: constraints.Constraint, value: Tensor) -> Any:
     """Return values inside a support, of the shape and dtype of `value`."""
-    from .constraint_registry import transform_to
-
     try:
         transform = transform_to(support)
     except NotImplementedError:
@@ -105,7 +198,7 @@ class Distribution:
     _validate_args = __debug__
 
     def __init__(
-        self, batch_shape: Any = (), event_shape: Any = (),
+        self, batch_shape: Shape = (), event_shape: Shape = (),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
@@ -166,7 +259,7 @@ class Distribution:
         warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.")
         return self.sample((n,))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """Return the logarithm of the probability mass or density at a value.
 
         With `validate_args` a value outside the support raises ValueError; without, the result is
@@ -174,11 +267,11 @@ class Distribution:
         """
         raise NotImplementedError
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """Return the cumulative distribution function P(X ≤ value)."""
         raise NotImplementedError
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """Return the quantile of the probability `value`: the inverse of `cdf`."""
         raise NotImplementedError
 
@@ -194,7 +287,7 @@ class Distribution:
         """Return the perplexity exp(entropy)."""
         return self.entropy().exp()
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         """Return the distribution expanded to a larger batch shape, without new memory.
 
         The leading batch dimensions of each parameter are expanded, and those of inner
@@ -211,7 +304,7 @@ class Distribution:
         new._batch_shape = batch_shape
         return new
 
-    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+    def _get_checked_instance(self, cls: type, _instance: Distribution | None = None) -> Any:
         """Return the empty distribution that `expand` fills; PyTorch's subclasses call it."""
         if _instance is None and type(self).__init__ != cls.__init__:
             raise NotImplementedError(
@@ -248,7 +341,7 @@ class Distribution:
                     f"but found invalid values:\n{value}"
                 )
 
-    def _validate_sample(self, value: Any) -> None:
+    def _validate_sample(self, value: Tensor) -> None:
         """Raise ValueError if a value has the wrong shape or lies outside the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
@@ -309,8 +402,6 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     def entropy(self) -> Any:
-        from ..autograd import grad
-
         with enable_grad():
             theta = [
                 natural_param.detach().requires_grad_() for natural_param in self._natural_params
@@ -321,76 +412,3 @@ class ExponentialFamily(Distribution):
         for parameter, mean in zip(theta, means, strict=True):
             result = result - (parameter * mean).reshape((*self._batch_shape, -1)).sum(-1)
         return result
-
-
-class lazy_property:
-    """A property that is computed at the first access and then stored."""
-
-    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
-        self.wrapped = wrapped
-        self.__doc__ = wrapped.__doc__
-        self.__name__ = wrapped.__name__
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        with enable_grad():
-            value = self.wrapped(instance)
-        setattr(instance, self.__name__, value)
-        return value
-
-
-def broadcast_all(*values: Any) -> list[Any]:
-    """Convert scalars and tensors to tensors of one shape.
-
-    Raises: ValueError: a value is neither a scalar nor a tensor.
-
-    >>> edutorch.distributions.utils.broadcast_all(1.0, tensor([2.0, 3.0]))[0]
-    tensor([1., 1.])
-    """
-    if not all(isinstance(value, Tensor | Number) for value in values):
-        raise ValueError(
-            "Input arguments must all be instances of Number, torch.Tensor or objects "
-            "implementing __torch_function__."
-        )
-    like = next((value for value in values if isinstance(value, Tensor)), None)
-    dtype = get_default_dtype() if like is None else like.dtype
-    device = None if like is None else like.device
-    tensors = [
-        value if isinstance(value, Tensor) else tensor(value, dtype=dtype, device=device)
-        for value in values
-    ]
-    return list(broadcast_tensors(*tensors))
-
-
-def uniform_like(like: Tensor, shape: Sequence[int], open_at_0: bool = True) -> Tensor:
-    """Draw uniform values with the dtype and device of a parameter; never 0 if `open_at_0`."""
-    u = rand(size=tuple(shape), dtype=like.dtype, device=like.device)
-    return u.clamp(min=finfo(like.dtype).tiny) if open_at_0 else u
-
-
-def normal_like(like: Tensor, shape: Sequence[int]) -> Tensor:
-    """Draw standard normal values with the dtype and device of a parameter."""
-    return randn(size=tuple(shape), dtype=like.dtype, device=like.device)
-
-
-def sum_rightmost(value: Tensor, count: int) -> Tensor:
-    """Σ over the last `count` dimensions."""
-    return value.reshape((*value.shape[: value.dim() - count], -1)).sum(-1) if count else value
-
-
-def clamp_probs(probs: Tensor) -> Tensor:
-    """Clamp probabilities to [eps, 1 - eps], with the eps of their dtype."""
-    eps = finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)
-
-
-def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Return log p, or log p - log(1 - p) for binary probabilities."""
-    clamped = clamp_probs(probs)
-    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
-
-
-def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Return the softmax over the last dimension, or the sigmoid for binary probabilities."""
-    return logits.sigmoid() if is_binary else logits.softmax(-1)

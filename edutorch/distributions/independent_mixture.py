@@ -10,8 +10,9 @@ from ..core.tensor import Tensor
 from ..modes import no_grad
 from . import constraints
 from .categorical import Categorical
-from .distribution import Distribution, sum_rightmost
+from .distribution import Distribution
 from .transform import ComposeTransform, Transform
+from .utils import sum_rightmost
 
 __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
@@ -76,7 +77,7 @@ class Independent(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         return self.base_dist.rsample(sample_shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Any:
@@ -134,7 +135,7 @@ class TransformedDistribution(Distribution):
         cut = len(after) - max(composed.codomain.event_dim, dim + dim_change)
         super().__init__(after[:cut], after[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         new = self._get_checked_instance(type(self), _instance)
         vars(new).update(vars(self))
         shape: Any = Size((*batch_shape, *self.event_shape))
@@ -158,7 +159,7 @@ class TransformedDistribution(Distribution):
     support: Any = constraints.dependent_property(_codomain, is_discrete=False)
     has_rsample: Any = property(lambda self: self.base_dist.has_rsample)
 
-    def _forward(self, x: Any) -> Any:
+    def _forward(self, x: Tensor) -> Any:
         for transform in self.transforms:
             x = transform(x)
         return x
@@ -170,7 +171,7 @@ class TransformedDistribution(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         return self._forward(self.base_dist.rsample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         dim, total, y = len(self.event_shape), 0.0, value
@@ -183,21 +184,21 @@ class TransformedDistribution(Distribution):
         base = self.base_dist
         return total + sum_rightmost(base.log_prob(y), dim - len(base.event_shape))
 
-    def _orient(self, value: Any) -> Any:
+    def _orient(self, value: Tensor) -> Any:
         """Return 1 - value where the transforms are decreasing."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         if self._validate_args:
             self.base_dist._validate_sample(value)
         return self._orient(self.base_dist.cdf(value))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         return self._forward(self.base_dist.icdf(self._orient(value)))
 
 
@@ -248,7 +249,7 @@ class MixtureSameFamily(Distribution):
         self._num_component, self._event_ndims = count, len(components.event_shape)
         super().__init__(batch, components.event_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         new = self._get_checked_instance(type(self), _instance)
         vars(new).update(vars(self))
         components = (*batch_shape, self._num_component)
@@ -290,11 +291,11 @@ class MixtureSameFamily(Distribution):
         between = (parts.mean - self.mean.unsqueeze(dim)).square()
         return inside + (self._mixture_probs() * between).sum(dim)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         below = self._component_distribution.cdf(value.unsqueeze(-1 - self._event_ndims))
         return (below * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         inside = self._component_distribution.log_prob(value.unsqueeze(-1 - self._event_ndims))

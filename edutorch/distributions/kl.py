@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd import grad
 from ..core.shapes import broadcast_shapes
+from ..core.tensor import Tensor
 from ..linalg import solve_triangular
 from ..modes import enable_grad
 from ..nn.functional import softplus
@@ -20,13 +22,13 @@ from ..ops import diag_embed, full_like, where
 from .categorical import Categorical, OneHotCategorical
 from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Geometric, Poisson
-from .distribution import Distribution, ExponentialFamily, sum_rightmost
+from .distribution import Distribution, ExponentialFamily, compute_in_float32
 from .gamma_family import Beta, Dirichlet, Exponential, Gamma
-from .half_precision import compute_in_float32
 from .independent_mixture import Independent, TransformedDistribution
 from .location_scale import Cauchy, Laplace, Normal, Uniform
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal, diagonal, mahalanobis
 from .transformed import EULER, Gumbel, HalfNormal, Pareto
+from .utils import TensorLike, sum_rightmost
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -88,7 +90,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
 
 
 @register_kl(Bernoulli, Bernoulli)
-def _kl_bernoulli(p: Any, q: Any) -> Any:
+def _kl_bernoulli(p: Bernoulli, q: Bernoulli) -> Any:
     ones = p.probs * (softplus(-q.logits) - softplus(-p.logits))
     zeros = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
     ones = where(p.probs == 0, 0.0, where(q.probs == 0, math.inf, ones))
@@ -96,7 +98,7 @@ def _kl_bernoulli(p: Any, q: Any) -> Any:
 
 
 @register_kl(Binomial, Binomial)
-def _kl_binomial(p: Any, q: Any) -> Any:
+def _kl_binomial(p: Binomial, q: Binomial) -> Any:
     if bool((p.total_count < q.total_count).any()):
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented"
@@ -106,28 +108,28 @@ def _kl_binomial(p: Any, q: Any) -> Any:
 
 
 @register_kl(Categorical, Categorical)
-def _kl_categorical(p: Any, q: Any) -> Any:
+def _kl_categorical(p: Categorical, q: Categorical) -> Any:
     terms = p.probs * (p.logits - q.logits)
     return where(p.probs == 0, 0.0, where(q.probs == 0, math.inf, terms)).sum(-1)
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)
-def _kl_one_hot(p: Any, q: Any) -> Any:
+def _kl_one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Any:
     return _kl_categorical(p._categorical, q._categorical)
 
 
 @register_kl(Geometric, Geometric)
-def _kl_geometric(p: Any, q: Any) -> Any:
+def _kl_geometric(p: Geometric, q: Geometric) -> Any:
     return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
 
 
 @register_kl(Poisson, Poisson)
-def _kl_poisson(p: Any, q: Any) -> Any:
+def _kl_poisson(p: Poisson, q: Poisson) -> Any:
     return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
 
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
-def _kl_continuous_bernoulli(p: Any, q: Any) -> Any:
+def _kl_continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Any:
     p_term = p._cont_bern_log_norm() + (-p.probs).log1p()
     q_term = q._cont_bern_log_norm() + (-q.probs).log1p()
     # Rounding may give a negative value for nearly equal distributions.
@@ -135,12 +137,12 @@ def _kl_continuous_bernoulli(p: Any, q: Any) -> Any:
 
 
 @register_kl(Beta, Beta)
-def _kl_beta(p: Any, q: Any) -> Any:
+def _kl_beta(p: Beta, q: Beta) -> Any:
     return _kl_dirichlet(p._dirichlet, q._dirichlet)
 
 
 @register_kl(Dirichlet, Dirichlet)
-def _kl_dirichlet(p: Any, q: Any) -> Any:
+def _kl_dirichlet(p: Dirichlet, q: Dirichlet) -> Any:
     a, b = p.concentration, q.concentration
     log_norm = a.sum(-1).lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
     digamma_difference = a.digamma() - a.sum(-1, keepdim=True).digamma()
@@ -148,45 +150,45 @@ def _kl_dirichlet(p: Any, q: Any) -> Any:
 
 
 @register_kl(Exponential, Exponential)
-def _kl_exponential(p: Any, q: Any) -> Any:
+def _kl_exponential(p: Exponential, q: Exponential) -> Any:
     ratio = q.rate / p.rate
     return ratio - 1 - ratio.log()
 
 
 @register_kl(Gamma, Gamma)
-def _kl_gamma(p: Any, q: Any) -> Any:
+def _kl_gamma(p: Gamma, q: Gamma) -> Any:
     a, b = p.concentration, q.concentration
     log_norm = b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma()
     return log_norm + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
 
 
 @register_kl(Gumbel, Gumbel)
-def _kl_gumbel(p: Any, q: Any) -> Any:
+def _kl_gumbel(p: Gumbel, q: Gumbel) -> Any:
     ratio, shift = p.scale / q.scale, (q.loc - p.loc) / q.scale
     moment = (shift + (1 + ratio).lgamma()).exp()
     return -ratio.log() - shift + ratio * EULER + moment - (1 + EULER)
 
 
 @register_kl(Normal, Normal)
-def _kl_normal(p: Any, q: Any) -> Any:
+def _kl_normal(p: Normal, q: Normal) -> Any:
     ratio = (p.scale / q.scale).square()
     squared_distance = ((p.loc - q.loc) / q.scale).square()
     return 0.5 * (ratio + squared_distance - 1 - ratio.log())
 
 
 @register_kl(HalfNormal, HalfNormal)
-def _kl_half_normal(p: Any, q: Any) -> Any:
+def _kl_half_normal(p: HalfNormal, q: HalfNormal) -> Any:
     return _kl_normal(p.base_dist, q.base_dist)
 
 
 @register_kl(Laplace, Laplace)
-def _kl_laplace(p: Any, q: Any) -> Any:
+def _kl_laplace(p: Laplace, q: Laplace) -> Any:
     ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
     return -ratio.log() + distance / q.scale + ratio * (-distance / p.scale).exp() - 1
 
 
 @register_kl(Cauchy, Cauchy)
-def _kl_cauchy(p: Any, q: Any) -> Any:
+def _kl_cauchy(p: Cauchy, q: Cauchy) -> Any:
     """Paper: F. Chyzak and F. Nielsen, A closed-form formula for the Kullback-Leibler divergence
     between Cauchy distributions, 2019."""
     numerator = (p.scale + q.scale).square() + (p.loc - q.loc).square()
@@ -194,23 +196,21 @@ def _kl_cauchy(p: Any, q: Any) -> Any:
 
 
 @register_kl(Pareto, Pareto)
-def _kl_pareto(p: Any, q: Any) -> Any:
+def _kl_pareto(p: Pareto, q: Pareto) -> Any:
     ratio = q.alpha / p.alpha
     kl = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
     return where(p.scale < q.scale, math.inf, kl)
 
 
 @register_kl(Uniform, Uniform)
-def _kl_uniform(p: Any, q: Any) -> Any:
+def _kl_uniform(p: Uniform, q: Uniform) -> Any:
     kl = ((q.high - q.low) / (p.high - p.low)).log()
     return where((q.low > p.low) | (q.high < p.high), math.inf, kl)
 
 
 @register_kl(ExponentialFamily, ExponentialFamily)
-def _kl_exponential_family(p: Any, q: Any) -> Any:
+def _kl_exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Any:
     """By the Bregman divergence of the log normalizer: F(θq) - F(θp) - (θq - θp) · F'(θp)."""
-    from ..autograd import grad
-
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed "
@@ -229,7 +229,7 @@ def _kl_exponential_family(p: Any, q: Any) -> Any:
 # Multivariate normal -----------------------------------------------------------------------------
 
 
-def check_same_event(p: Any, q: Any) -> None:
+def check_same_event(p: Distribution, q: Distribution) -> None:
     if p.event_shape != q.event_shape:
         raise ValueError(
             "KL-divergence between two Multivariate Normals with different event shapes cannot "
@@ -237,12 +237,12 @@ def check_same_event(p: Any, q: Any) -> None:
         )
 
 
-def squared_norm(matrix: Any) -> Any:
+def squared_norm(matrix: Tensor) -> Any:
     """tr(X Xᵀ)."""
     return matrix.square().sum((-2, -1))
 
 
-def log_determinant(normal: Any) -> Any:
+def log_determinant(normal: LowRankMultivariateNormal | MultivariateNormal) -> Any:
     if isinstance(normal, LowRankMultivariateNormal):
         return normal.log_determinant()
     return 2 * diagonal(normal._tril).log().sum(-1)
@@ -250,7 +250,9 @@ def log_determinant(normal: Any) -> Any:
 
 @register_kl(MultivariateNormal, MultivariateNormal)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
-def _kl_to_multivariate(p: Any, q: Any) -> Any:
+def _kl_to_multivariate(
+    p: LowRankMultivariateNormal | MultivariateNormal, q: MultivariateNormal
+) -> Any:
     """(log det Σq - log det Σp + tr(Σq⁻¹ Σp) + distance² - n) / 2."""
     check_same_event(p, q)
     n = p.event_shape[0]
@@ -270,7 +272,9 @@ def _kl_to_multivariate(p: Any, q: Any) -> Any:
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
-def _kl_to_low_rank(p: Any, q: Any) -> Any:
+def _kl_to_low_rank(
+    p: LowRankMultivariateNormal | MultivariateNormal, q: LowRankMultivariateNormal
+) -> Any:
     """As above, with Σq⁻¹ = D⁻¹ - AᵀA by Woodbury's identity, A = C⁻¹ᐟ² Wᵀ D⁻¹."""
     check_same_event(p, q)
     scaled = q.cov_factor.mT / q.cov_diag.unsqueeze(-2)
@@ -293,14 +297,14 @@ def _kl_to_low_rank(p: Any, q: Any) -> Any:
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
-def _kl_transformed(p: Any, q: Any) -> Any:
+def _kl_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Any:
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("the transforms of p and q are not the same")
     return kl_divergence(p.base_dist, q.base_dist)
 
 
 @register_kl(Independent, Independent)
-def _kl_independent(p: Any, q: Any) -> Any:
+def _kl_independent(p: Independent, q: Independent) -> Any:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError("p and q take other numbers of dimensions together")
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
@@ -329,7 +333,7 @@ for _p, (_name, _qs) in IMPOSSIBLE.items():
         register_kl(_p, _q)(_kl_infinite(_name))
 
 
-def _kl_to_normal(p: Any, q: Any) -> Any:
+def _kl_to_normal(p: Distribution, q: Normal) -> Any:
     """E[(x - loc)²] = variance + (mean - loc)²."""
     square = p.variance + (p.mean - q.loc).square()
     log_norm = q.scale.log() + 0.5 * math.log(2 * math.pi)
@@ -341,11 +345,11 @@ for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Unifo
 
 
 @register_kl(Pareto, Normal)
-def _kl_pareto_normal(p: Any, q: Any) -> Any:
+def _kl_pareto_normal(p: Pareto, q: Normal) -> Any:
     return where(p.alpha <= 2, math.inf, _kl_to_normal(p, q))
 
 
-def _kl_to_exponential(p: Any, q: Any) -> Any:
+def _kl_to_exponential(p: Distribution, q: Exponential) -> Any:
     return q.rate * p.mean - q.rate.log() - p.entropy()
 
 
@@ -354,16 +358,16 @@ for _p in (Beta, ContinuousBernoulli, Gamma):
 
 
 @register_kl(Pareto, Exponential)
-def _kl_pareto_exponential(p: Any, q: Any) -> Any:
+def _kl_pareto_exponential(p: Pareto, q: Exponential) -> Any:
     return where(p.alpha <= 1, math.inf, _kl_to_exponential(p, q))
 
 
 @register_kl(Uniform, Exponential)
-def _kl_uniform_exponential(p: Any, q: Any) -> Any:
+def _kl_uniform_exponential(p: Uniform, q: Exponential) -> Any:
     return where(p.low < 0, math.inf, _kl_to_exponential(p, q))
 
 
-def _x_log_x(x: Any) -> Any:
+def _x_log_x(x: Tensor) -> Any:
     return x.xlogy(x)
 
 
@@ -378,7 +382,7 @@ def _mean_log(p: Any) -> Any:
     return (_x_log_x(p.high) - _x_log_x(p.low)) / (p.high - p.low) - 1  # Uniform
 
 
-def _kl_to_gamma(p: Any, q: Any) -> Any:
+def _kl_to_gamma(p: Distribution, q: Gamma) -> Any:
     log_norm = q.concentration.lgamma() - q.concentration * q.rate.log()
     return log_norm - (q.concentration - 1) * _mean_log(p) + q.rate * p.mean - p.entropy()
 
@@ -388,16 +392,16 @@ for _p in (Beta, Exponential):
 
 
 @register_kl(Pareto, Gamma)
-def _kl_pareto_gamma(p: Any, q: Any) -> Any:
+def _kl_pareto_gamma(p: Pareto, q: Gamma) -> Any:
     return where(p.alpha <= 1, math.inf, _kl_to_gamma(p, q))
 
 
 @register_kl(Uniform, Gamma)
-def _kl_uniform_gamma(p: Any, q: Any) -> Any:
+def _kl_uniform_gamma(p: Uniform, q: Gamma) -> Any:
     return where(p.low < 0, math.inf, _kl_to_gamma(p, q))
 
 
-def _mean_exp(p: Any, scale: Any) -> Any:
+def _mean_exp(p: Any, scale: TensorLike) -> Any:
     """E[exp(-x / scale)]."""
     if isinstance(p, Exponential):
         return p.rate * scale / (p.rate * scale + 1)
@@ -408,7 +412,7 @@ def _mean_exp(p: Any, scale: Any) -> Any:
     return scale / (p.high - p.low) * ((-p.low / scale).exp() - (-p.high / scale).exp())
 
 
-def _kl_to_gumbel(p: Any, q: Any) -> Any:
+def _kl_to_gumbel(p: Distribution, q: Gumbel) -> Any:
     """-log q = log scale + z + exp(-z), z = (x - loc) / scale."""
     z_mean = (p.mean - q.loc) / q.scale
     return q.scale.log() + z_mean + (q.loc / q.scale).exp() * _mean_exp(p, q.scale) - p.entropy()
@@ -419,30 +423,30 @@ for _p in (Exponential, Gamma, Normal, Uniform):
 
 
 @register_kl(Bernoulli, Poisson)
-def _kl_bernoulli_poisson(p: Any, q: Any) -> Any:
+def _kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Any:
     return -p.entropy() - (p.probs * q.rate.log() - q.rate)
 
 
 @register_kl(Beta, ContinuousBernoulli)
-def _kl_beta_continuous_bernoulli(p: Any, q: Any) -> Any:
+def _kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Any:
     return -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._cont_bern_log_norm()
 
 
 @register_kl(Uniform, ContinuousBernoulli)
-def _kl_uniform_continuous_bernoulli(p: Any, q: Any) -> Any:
+def _kl_uniform_continuous_bernoulli(p: Uniform, q: ContinuousBernoulli) -> Any:
     outside = (p.high > 1) | (p.low < 0)
     return where(outside, math.inf, _kl_beta_continuous_bernoulli(p, q))
 
 
 @register_kl(Beta, Uniform)
 @register_kl(ContinuousBernoulli, Uniform)
-def _kl_unit_uniform(p: Any, q: Any) -> Any:
+def _kl_unit_uniform(p: Beta | ContinuousBernoulli, q: Uniform) -> Any:
     kl = -p.entropy() + (q.high - q.low).log()
     return where((q.low > 0) | (q.high < 1), math.inf, kl)
 
 
 @register_kl(Uniform, Beta)
-def _kl_uniform_beta(p: Any, q: Any) -> Any:
+def _kl_uniform_beta(p: Uniform, q: Beta) -> Any:
     a, b = q.concentration1, q.concentration0
     mirrored = _x_log_x(1 - p.low) - _x_log_x(1 - p.high)
     log_rest = mirrored / (p.high - p.low) - 1  # E[log(1 - x)]
@@ -452,13 +456,13 @@ def _kl_uniform_beta(p: Any, q: Any) -> Any:
 
 
 @register_kl(Uniform, Pareto)
-def _kl_uniform_pareto(p: Any, q: Any) -> Any:
+def _kl_uniform_pareto(p: Uniform, q: Pareto) -> Any:
     kl = (q.alpha + 1) * _mean_log(p) - (q.alpha * q.scale**q.alpha).log() - p.entropy()
     return where(p.low < q.scale, math.inf, kl)
 
 
 @register_kl(Normal, Laplace)
-def _kl_normal_laplace(p: Any, q: Any) -> Any:
+def _kl_normal_laplace(p: Normal, q: Laplace) -> Any:
     """E|x - loc| is the mean of a folded normal distribution."""
     shift, z = p.loc - q.loc, (p.loc - q.loc) / p.scale
     folded = math.sqrt(2 / math.pi) * p.scale * (-0.5 * z.square()).exp()

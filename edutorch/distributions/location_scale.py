@@ -6,16 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..ops import atan2, full_like, ones_like, where
 from ..ops.special import ndtr, ndtri
 from . import constraints
-from .distribution import (
-    Distribution,
-    ExponentialFamily,
-    broadcast_all,
-    normal_like,
-    uniform_like,
-)  # fmt: skip
+from .distribution import Distribution, ExponentialFamily
+from .utils import TensorLike, broadcast_all, normal_like, uniform_like
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform"]
 
@@ -38,7 +34,9 @@ class Normal(ExponentialFamily):
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, scale: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -61,18 +59,18 @@ class Normal(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         return self.loc + normal_like(self.loc, self._extended_shape(sample_shape)) * self.scale
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return -z.square() / 2 - self.scale.log() - math.log(2 * math.pi) / 2
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         return ndtr((value - self.loc) * self.scale.reciprocal())
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         return self.loc + self.scale * ndtri(value)
 
     def entropy(self) -> Any:
@@ -82,7 +80,7 @@ class Normal(ExponentialFamily):
     def _natural_params(self) -> tuple[Any, Any]:
         return self.loc / self.variance, -0.5 / self.variance
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Any:
         return -0.25 * x.square() / y + 0.5 * (-math.pi / y).log()
 
 
@@ -97,7 +95,9 @@ class Laplace(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, scale: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -123,19 +123,19 @@ class Laplace(Distribution):
         one_minus_2u = where(u < 0, 2 * uniform, (1 - u) * 2 - 1)  # 1 - 2|u|, never 0
         return self.loc - self.scale * u.sign() * one_minus_2u.log()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
         tail = 0.5 * (-z.abs()).exp()
         return where(z < 0, tail, 1 - tail)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         log_tail = (2 * where(value < 0.5, value, 1 - value)).log()
         return self.loc + self.scale * where(value < 0.5, log_tail, -log_tail)
 
@@ -156,7 +156,9 @@ class Cauchy(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, scale: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -176,19 +178,19 @@ class Cauchy(Distribution):
         angle = math.pi * (uniform_like(self.loc, self._extended_shape(sample_shape)) - 0.5)
         return self.loc + self.scale * angle.tan()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return -math.log(math.pi) - self.scale.log() - z.square().log1p()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return atan2(ones_like(z), -z) / math.pi  # atan(z) / π + ½ would round the tails
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         near = (value - 0.5).abs() < 0.25  # tan is accurate here, 1 / tan beyond
         middle = (math.pi * where(near, value - 0.5, 0.0)).tan()
         side = where(near, 0.25, where(value < 0.5, value, 1 - value))
@@ -216,7 +218,9 @@ class Uniform(Distribution):
             "low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)
         }  # fmt: skip
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, low: TensorLike, high: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
 
@@ -244,18 +248,18 @@ class Uniform(Distribution):
         u = uniform_like(self.low, self._extended_shape(sample_shape), open_at_0=False)
         return self.low + u * (self.high - self.low)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         inside = (self.low <= value) & (self.high > value)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Any:

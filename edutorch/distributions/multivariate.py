@@ -11,7 +11,8 @@ from ..core.tensor import Tensor
 from ..linalg import cholesky, solve_triangular
 from ..ops import cholesky_solve, diag_embed, eye, flip
 from . import constraints
-from .distribution import Distribution, lazy_property, normal_like
+from .distribution import Distribution
+from .utils import lazy_property, normal_like
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
@@ -46,7 +47,13 @@ class CovarianceBased(Distribution):
 
     _tril: Tensor
 
-    def _set_matrix(self, covariance: Any, precision: Any, scale_tril: Any, batch: Any) -> None:
+    def _set_matrix(
+        self,
+        covariance: Tensor | None,
+        precision: Tensor | None,
+        scale_tril: Tensor | None,
+        batch: Any,
+    ) -> None:
         """Store the given matrix, expanded to the batch shape, under its name."""
         arguments = {
             "covariance_matrix": covariance, "precision_matrix": precision,
@@ -105,8 +112,9 @@ class MultivariateNormal(CovarianceBased):
     has_rsample = True
 
     def __init__(
-        self, loc: Tensor, covariance_matrix: Any = None, precision_matrix: Any = None,
-        scale_tril: Any = None, validate_args: bool | None = None,
+        self, loc: Tensor, covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
@@ -114,17 +122,16 @@ class MultivariateNormal(CovarianceBased):
             "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
             "scale_tril": scale_tril,
         }  # fmt: skip
-        names = [name for name, value in arguments.items() if value is not None]
-        if len(names) != 1:
+        present = {name: value for name, value in arguments.items() if value is not None}
+        if len(present) != 1:
             raise ValueError(
                 "Exactly one of covariance_matrix or precision_matrix or scale_tril "
                 "may be specified."
             )
-        matrix = arguments[names[0]]
+        ((name, matrix),) = present.items()
         if matrix.dim() < 2:
             raise ValueError(
-                f"{names[0]} must be at least two-dimensional, with optional leading "
-                "batch dimensions"
+                f"{name} must be at least two-dimensional, with optional leading batch dimensions"
             )
         batch = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand((*batch, loc.shape[-1]))
@@ -148,7 +155,7 @@ class MultivariateNormal(CovarianceBased):
         noise = normal_like(self.loc, self._extended_shape(sample_shape))
         return self.loc + (self._tril @ noise.unsqueeze(-1)).squeeze(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         half_log_det = diagonal(self._tril).log().sum(-1)
@@ -255,7 +262,7 @@ class LowRankMultivariateNormal(Distribution):
         low_rank = (self.cov_factor @ factor_noise.unsqueeze(-1)).squeeze(-1)
         return self.loc + low_rank + self.cov_diag.sqrt() * noise
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         log_norm = self.event_shape[0] * math.log(2 * math.pi) + self.log_determinant()

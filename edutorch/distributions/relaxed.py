@@ -17,9 +17,10 @@ from ..ops import full_like, tensor
 from . import constraints
 from .categorical import CATEGORICAL_CONSTRAINTS, Categorical, CategoricalBased
 from .discrete import BernoulliBased
-from .distribution import broadcast_all, clamp_probs, uniform_like
+from .distribution import Distribution
 from .independent_mixture import TransformedDistribution
 from .transforms import ExpTransform, SigmoidTransform
+from .utils import TensorLike, broadcast_all, clamp_probs, uniform_like
 
 __all__ = [
     "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "RelaxedBernoulli",
@@ -27,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def as_temperature(value: Any) -> Tensor:
+def as_temperature(value: TensorLike) -> Tensor:
     """Return the temperature as a tensor."""
     return value if isinstance(value, Tensor) else tensor(float(value))
 
@@ -43,14 +44,15 @@ class LogitRelaxedBernoulli(BernoulliBased):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None,
+        self, temperature: TensorLike, probs: TensorLike | None = None,
+        logits: TensorLike | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         self.temperature = as_temperature(temperature)
         self._set_parameter(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         new = self._get_checked_instance(type(self), _instance)
         vars(new).update(vars(self))  # the temperature is not expanded
         name = "probs" if "probs" in vars(self) else "logits"
@@ -65,7 +67,7 @@ class LogitRelaxedBernoulli(BernoulliBased):
         noise = u.log() - (-u).log1p()
         return (noise + probs.log() - (-probs).log1p()) / self.temperature
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
@@ -105,7 +107,8 @@ class RelaxedBernoulli(RelaxedDistribution):
     support = constraints.unit_interval
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None,
+        self, temperature: TensorLike, probs: TensorLike | None = None,
+        logits: TensorLike | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         base = LogitRelaxedBernoulli(temperature, probs, logits)
@@ -124,15 +127,15 @@ class ExpRelaxedCategorical(CategoricalBased):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None,
-        validate_args: bool | None = None,
+        self, temperature: TensorLike, probs: Tensor | None = None,
+        logits: Tensor | None = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         self._categorical = Categorical(probs, logits)
         self.temperature = as_temperature(temperature)
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         new = self._get_checked_instance(type(self), _instance)
         vars(new).update(vars(self))
         new._categorical = self._categorical.expand(batch_shape)
@@ -144,7 +147,7 @@ class ExpRelaxedCategorical(CategoricalBased):
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(-1, keepdim=True)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         count = self.event_shape[0]
@@ -166,8 +169,8 @@ class RelaxedOneHotCategorical(RelaxedDistribution):
     support = constraints.simplex
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None,
-        validate_args: bool | None = None,
+        self, temperature: TensorLike, probs: Tensor | None = None,
+        logits: Tensor | None = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)

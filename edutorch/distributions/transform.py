@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.shapes import Size
+from ..core.tensor import Tensor
 from ..ops import ones_like, zeros
 from . import constraints
-from .distribution import not_implemented, sum_rightmost
+from .utils import Shape, TensorLike, not_implemented, sum_rightmost
 
 __all__ = ["ComposeTransform", "IndependentTransform", "ReshapeTransform", "Transform"]
 
@@ -36,7 +37,7 @@ class Transform:
         self._cache_size = cache_size
         self._cached: tuple[Any, Any] = (None, None)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tensor) -> Any:
         """Return y = f(x)."""
         if self._cache_size and self._cached[0] is x:
             return self._cached[1]
@@ -45,7 +46,7 @@ class Transform:
             self._cached = (x, y)
         return y
 
-    def invert(self, y: Any) -> Any:
+    def invert(self, y: Tensor) -> Any:
         """Return x with f(x) = y."""
         if self._cache_size and self._cached[1] is y:
             return self._cached[0]
@@ -54,10 +55,10 @@ class Transform:
             self._cached = (x, y)
         return x
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         raise NotImplementedError
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         raise NotImplementedError
 
     @property
@@ -65,15 +66,15 @@ class Transform:
         """The inverse transform."""
         return InverseTransform(self)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Return log |det dy/dx| for a pair y = f(x)."""
         raise NotImplementedError
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """Return the shape of f(x) for x of the given shape."""
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         """Return the shape of x for f(x) of the given shape."""
         return shape
 
@@ -132,22 +133,22 @@ class InverseTransform(Transform):
     def inv(self) -> Transform:
         return self._inv
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tensor) -> Any:
         return self._inv.invert(x)
 
-    def invert(self, y: Any) -> Any:
+    def invert(self, y: Tensor) -> Any:
         return self._inv(y)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return InverseTransform(self._inv.with_cache(cache_size))
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         return self._inv.forward_shape(shape)
 
     def __repr__(self) -> str:
@@ -197,17 +198,17 @@ class ComposeTransform(Transform):
             sign = sign * part.sign
         return sign
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         for part in self.parts:
             x = part(x)
         return x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         for part in reversed(self.parts):
             y = part.invert(y)
         return y
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         if not self.parts:
             return zeros(x.shape, dtype=x.dtype, device=x.device)
         total: Any = 0
@@ -220,12 +221,12 @@ class ComposeTransform(Transform):
             x = y_part
         return total
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -238,7 +239,7 @@ class ComposeTransform(Transform):
         return f"{type(self).__name__}(\n    {inner}\n)"
 
 
-def reinterpret(constraint: Any, dim: int) -> Any:
+def reinterpret(constraint: constraints.Constraint, dim: int) -> Any:
     """Return a constraint over values of `dim` dimensions."""
     missing = dim - constraint.event_dim
     return constraints.independent(constraint, missing) if missing > 0 else constraint
@@ -276,24 +277,24 @@ class IndependentTransform(Transform):
     def sign(self) -> Any:
         return self.base_transform.sign
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         if x.dim() < self.domain.event_dim:
             raise ValueError("Too few dimensions on input")
         return self.base_transform(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         if y.dim() < self.codomain.event_dim:
             raise ValueError("Too few dimensions on input")
         return self.base_transform.invert(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         log_det = self.base_transform.log_abs_det_jacobian(x, y)
         return sum_rightmost(log_det, self.reinterpreted_batch_ndims)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         return self.base_transform.inverse_shape(shape)
 
     def __repr__(self) -> str:
@@ -311,7 +312,7 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
-    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+    def __init__(self, in_shape: Shape, out_shape: Shape, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
@@ -325,22 +326,22 @@ class ReshapeTransform(Transform):
     def codomain(self) -> Any:
         return constraints.independent(constraints.real, len(self.out_shape))
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x.reshape((*x.shape[: x.dim() - len(self.in_shape)], *self.out_shape))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y.reshape((*y.shape[: y.dim() - len(self.out_shape)], *self.in_shape))
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         return zeros(x.shape[: x.dim() - len(self.in_shape)], dtype=x.dtype, device=x.device)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         return self._replace_shape(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         return self._replace_shape(shape, self.out_shape, self.in_shape)
 
-    def _replace_shape(self, shape: Any, old: Size, new: Size) -> Size:
+    def _replace_shape(self, shape: Shape, old: Size, new: Size) -> Size:
         cut = len(shape) - len(old)
         if cut < 0:
             raise ValueError("Too few dimensions on input")
@@ -349,6 +350,6 @@ class ReshapeTransform(Transform):
         return Size((*shape[:cut], *new))
 
 
-def log_abs_scale(scale: Any, x: Any) -> Any:
+def log_abs_scale(scale: TensorLike, x: Tensor) -> Any:
     """Return log |scale| in the shape of x."""
-    return ones_like(x) * (scale.abs().log() if hasattr(scale, "abs") else math.log(abs(scale)))
+    return ones_like(x) * (scale.abs().log() if isinstance(scale, Tensor) else math.log(abs(scale)))

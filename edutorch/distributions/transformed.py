@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..core.tensor import Tensor
 from ..dtypes import finfo
 from ..ops import full_like, ones_like, where, zeros_like
 from . import constraints
-from .distribution import broadcast_all
 from .gamma_family import Exponential, Gamma
 from .independent_mixture import TransformedDistribution
 from .location_scale import LOC_SCALE, Cauchy, Normal, Uniform
@@ -21,6 +21,7 @@ from .transforms import (
     PowerTransform,
     StickBreakingTransform,
 )  # fmt: skip
+from .utils import TensorLike, broadcast_all
 
 __all__ = [
     "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogNormal",
@@ -41,7 +42,9 @@ class LogNormal(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, scale: TensorLike, validate_args: bool | None = None
+    ) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
@@ -83,7 +86,9 @@ class LogisticNormal(TransformedDistribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, scale: TensorLike, validate_args: bool | None = None
+    ) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         base = base if base.batch_shape else base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
@@ -115,26 +120,26 @@ class HalfDistribution(TransformedDistribution):
     def mode(self) -> Any:
         return zeros_like(self.scale)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         return self._cdf(value / self.scale)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         return self.scale * self._icdf(value)
 
     @staticmethod
-    def _cdf(z: Any) -> Any:
+    def _cdf(z: Tensor) -> Any:
         """The cdf for scale 1, 2 F(z) - 1, without cancellation near 0."""
         raise NotImplementedError
 
     @staticmethod
-    def _icdf(value: Any) -> Any:
+    def _icdf(value: Tensor) -> Any:
         """The inverse of `_cdf`."""
         raise NotImplementedError
 
@@ -150,14 +155,14 @@ class HalfNormal(HalfDistribution):
     """
 
     @staticmethod
-    def _cdf(z: Any) -> Any:
+    def _cdf(z: Tensor) -> Any:
         return (z * math.sqrt(0.5)).erf()
 
     @staticmethod
-    def _icdf(value: Any) -> Any:
+    def _icdf(value: Tensor) -> Any:
         return value.erfinv() * math.sqrt(2)
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: TensorLike, validate_args: bool | None = None) -> None:
         base = Normal(0, scale, validate_args=False)
         super().__init__(base, AbsTransform(), validate_args=validate_args)
 
@@ -178,16 +183,16 @@ class HalfCauchy(HalfDistribution):
     """
 
     @staticmethod
-    def _cdf(z: Any) -> Any:
+    def _cdf(z: Tensor) -> Any:
         return z.atan() * (2 / math.pi)
 
     @staticmethod
-    def _icdf(value: Any) -> Any:
+    def _icdf(value: Tensor) -> Any:
         low = value < 0.5  # above, 1 / tan of the rest is accurate, also at 1
         near = (where(low, value, 0.0) * (math.pi / 2)).tan()
         return where(low, near, 1 / (where(low, 0.5, 1 - value) * (math.pi / 2)).tan())
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: TensorLike, validate_args: bool | None = None) -> None:
         base = Cauchy(0, scale, validate_args=False)
         super().__init__(base, AbsTransform(), validate_args=validate_args)
 
@@ -210,7 +215,9 @@ class Gumbel(TransformedDistribution):
     arg_constraints = LOC_SCALE
     support = constraints.real
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, scale: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         info = finfo(self.loc.dtype)
         base = Uniform(
@@ -223,7 +230,7 @@ class Gumbel(TransformedDistribution):
         ]  # fmt: skip
         super().__init__(base, steps, validate_args=validate_args)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         y = (self.loc - value) / self.scale
@@ -261,7 +268,9 @@ class Pareto(TransformedDistribution):
         "scale": constraints.positive,
     }
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, scale: TensorLike, alpha: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         steps = [ExpTransform(), AffineTransform(0, self.scale)]
@@ -303,7 +312,9 @@ class Weibull(TransformedDistribution):
     }
     support = constraints.positive
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, scale: TensorLike, concentration: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(ones_like(self.scale.detach()), validate_args=validate_args)
@@ -345,7 +356,10 @@ class Kumaraswamy(TransformedDistribution):
     has_rsample = True
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self,
+        concentration1: TensorLike,
+        concentration0: TensorLike,
+        validate_args: bool | None = None,
     ) -> None:
         a, b = self.concentration1, self.concentration0 = broadcast_all(
             concentration1, concentration0
@@ -395,7 +409,9 @@ class InverseGamma(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: TensorLike, rate: TensorLike, validate_args: bool | None = None
+    ) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
         inverse = PowerTransform(-ones_like(base.rate.detach()))
         super().__init__(base, inverse, validate_args=validate_args)

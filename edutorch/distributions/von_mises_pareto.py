@@ -6,16 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..core.tensor import Tensor
 from ..dtypes import float64
 from ..modes import no_grad
 from ..ops import isclose, ones_like, rand, where, zeros_like
 from ..special import i0e, i1e
 from . import constraints
-from .distribution import (
-    Distribution,
-    broadcast_all,
-    uniform_like,
-)  # fmt: skip
+from .distribution import Distribution
+from .utils import TensorLike, broadcast_all, uniform_like
 
 __all__ = ["GeneralizedPareto", "VonMises"]
 
@@ -35,7 +33,9 @@ class VonMises(Distribution):
     }
     support = constraints.real
 
-    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, concentration: TensorLike, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -52,7 +52,7 @@ class VonMises(Distribution):
         """The circular variance 1 - I₁(k) / I₀(k)."""
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         k = self.concentration
@@ -95,7 +95,11 @@ class GeneralizedPareto(Distribution):
     has_rsample = True
 
     def __init__(
-        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
+        self,
+        loc: TensorLike,
+        scale: TensorLike,
+        concentration: TensorLike,
+        validate_args: bool | None = None,
     ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
@@ -131,7 +135,7 @@ class GeneralizedPareto(Distribution):
         shape = self._extended_shape(sample_shape)
         return self.icdf(uniform_like(self.loc, shape, open_at_0=False))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         z, (is_zero, c) = (value - self.loc) / self.scale, self._split_zero()
@@ -139,21 +143,21 @@ class GeneralizedPareto(Distribution):
         log_kernel = where(power == 0, power, power * (c * z).log1p())
         return -self.scale.log() - where(is_zero, z, log_kernel)
 
-    def log_survival_function(self, value: Any) -> Any:
+    def log_survival_function(self, value: Tensor) -> Any:
         """Return log P(X > value)."""
         if self._validate_args:
             self._validate_sample(value)
         z, (is_zero, c) = (value - self.loc) / self.scale, self._split_zero()
         return where(is_zero, -z, -(c * z).log1p() / c)
 
-    def log_cdf(self, value: Any) -> Any:
+    def log_cdf(self, value: Tensor) -> Any:
         """Return log P(X ≤ value)."""
         return (-self.log_survival_function(value).exp()).log1p()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         return self.log_cdf(value).exp()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         is_zero, c = self._split_zero()
         log_u = (-value).log1p()
         curve = self.loc + self.scale / c * (-c * log_u).expm1()

@@ -14,9 +14,10 @@ from ..linalg import slogdet
 from ..modes import no_grad
 from ..ops import arange, cat, cholesky_solve, diag_embed, mvlgamma, tensor, where, zeros_like
 from . import constraints
-from .distribution import Distribution, broadcast_all, normal_like
+from .distribution import Distribution
 from .gamma_family import Beta, Chi2
 from .multivariate import CovarianceBased, diagonal
+from .utils import TensorLike, broadcast_all, normal_like
 
 __all__ = ["LKJCholesky", "Wishart"]
 
@@ -49,8 +50,9 @@ class Wishart(CovarianceBased):
         }
 
     def __init__(
-        self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None,
-        scale_tril: Any = None, validate_args: bool | None = None,
+        self, df: TensorLike, covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         arguments = [covariance_matrix, precision_matrix, scale_tril]
         matrices = [value for value in arguments if value is not None]
@@ -82,7 +84,7 @@ class Wishart(CovarianceBased):
         steps = arange(n, dtype=matrix.dtype, device=matrix.device)
         self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - steps)
 
-    def _as_matrix(self, value: Any) -> Any:
+    def _as_matrix(self, value: Tensor) -> Any:
         return value.reshape((*value.shape, 1, 1))
 
     @property
@@ -111,7 +113,7 @@ class Wishart(CovarianceBased):
         """(n log 2 + log det V) / 2."""
         return self.event_shape[-1] * math.log(2) / 2 + diagonal(self._tril).log().sum(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         df, n = self.df, self.event_shape[-1]
@@ -146,7 +148,7 @@ class LKJCholesky(Distribution):
     support = constraints.corr_cholesky
 
     def __init__(
-        self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None
+        self, dim: int, concentration: TensorLike = 1.0, validate_args: bool | None = None
     ) -> None:
         if dim < 2:
             raise ValueError(
@@ -160,7 +162,7 @@ class LKJCholesky(Distribution):
         self._beta = Beta(steps + 0.5, marginal.unsqueeze(-1) - 0.5 * steps)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         new = self._get_checked_instance(type(self), _instance)
         vars(new).update(vars(self))
         new.concentration = self.concentration.expand(batch_shape)
@@ -178,7 +180,7 @@ class LKJCholesky(Distribution):
             left = (1 - rows.square().sum(-1)).clamp(min=finfo(rows.dtype).tiny)
             return rows + diag_embed(left.sqrt())
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         n, c = self.dim, self.concentration
