@@ -65,6 +65,7 @@ def compute_fans(tensor: Tensor) -> tuple[int, int]:
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions",
             {"tensor": tuple(tensor.shape)}, "a bias is initialised with zeros_ or uniform_",
         )  # fmt: skip
+    # Each output reads all input channels at each tap of the filter.
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 
@@ -102,6 +103,7 @@ def trunc_normal_(
         tries += 1
         if tries > 1000:
             raise ValueError(f"trunc_normal_: almost no normal number lies from {a} to {b}")
+        # All are drawn again and most thrown away: the few outside are not worth an index.
         redrawn = zeros(*tensor.shape, dtype=tensor.dtype, device=tensor.device)
         tensor.copy_(where(outside, redrawn.normal_(mean, std, generator=generator), tensor))
         outside = (tensor < a).logical_or(tensor > b)
@@ -192,9 +194,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     if not tensor.numel():
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    # Of a wide matrix Q would have orthonormal columns, which do not fit: its transpose is drawn.
     shape = (max(rows, columns), min(rows, columns))
     matrix = zeros(*shape, dtype=tensor.dtype, device=tensor.device)
     q, r = qr(matrix.normal_(0, 1, generator=generator))
+    # QR fixes the signs by its algorithm; with those of R's diagonal Q is uniform (Mezzadri, 2007).
     q = q * sign(diagonal(r))
     return tensor.copy_((q if rows >= columns else q.T).reshape(tensor.shape)).mul_(gain)
 
@@ -231,6 +235,7 @@ def sparse_(
 def kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    # False and True are the indices 0 and 1.
     fan = compute_fans(tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 

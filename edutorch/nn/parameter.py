@@ -50,6 +50,7 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        # Tied parameters stay one tensor in the copy: `memo` maps the old one to it.
         if id(self) not in memo:
             copied = type(self)(self.detach().clone(), self.requires_grad)
             copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
@@ -91,6 +92,7 @@ def _rebuild(cls: type, data: Tensor, flag: bool) -> Any:
     return cls(data, flag) if issubclass(cls, Parameter) else cls(data, persistent=flag)
 
 
+# The fast call paths take these classes for ordinary tensors: their ops have no special forms.
 PLAIN_TENSORS |= {Parameter, Buffer}
 
 
@@ -122,6 +124,7 @@ class UninitializedTensorMixin:
         dtype = tensor.dtype if dtype is None else dtype
         requires_grad = tensor.requires_grad
         data = empty(tuple(shape), device=device, dtype=dtype)
+        # Before `data` is set, which the uninitialized class refuses.
         tensor.__class__ = self.initialized_class
         with no_grad():
             tensor.data = data
@@ -172,6 +175,7 @@ class UninitializedTensorMixin:
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # fmt: skip
         """Intercept every op: only those that need no shape are allowed."""
+        # An op on memory without a shape would compute with 0 elements and raise nothing.
         if func.__name__ in ALLOWED_WITHOUT_SHAPE:
             return super().__torch_function__(func, types, args, kwargs)  # type: ignore[misc]
         return raise_uninitialized(func.__name__, cls)

@@ -192,6 +192,7 @@ def native_batch_norm(
     (tensor([2.]), tensor([1.0000]))
     """
     y = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    # PyTorch returns empty tensors where it computed no statistics.
     if not training:
         nothing = zeros(0, dtype=input.dtype, device=input.device)
         return y, nothing, nothing.clone()
@@ -254,6 +255,7 @@ def rrelu(
     >>> rrelu(tensor([-24.0, 2.0]))
     tensor([-5.5000,  2.0000])
     """
+    # Nn.functional's draws from the global generator.
     if generator is None or not training:
         return F.rrelu(input, lower, upper, training)
     with no_grad():
@@ -433,6 +435,7 @@ def argmax_rows(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tens
     """Return the row from which each maximum comes, 0 for an empty bag."""
     rows = weight.detach()[indices]
     result = []
+    # PyTorch finds these while it takes the maximum; here they are looked up afterwards.
     for bag_index in range(y.shape[0]):
         largest = y.detach()[bag_index]
         equal = (rows == largest) & (bag == bag_index).unsqueeze(1)

@@ -100,6 +100,7 @@ def run_sequences(
         return run_recurrent(
             step, data, sizes.tolist(), to_states(hx), params, LayerSettings(*settings)
         )
+    # The five settings between are the same in both lists.
     input, hx, params, *settings, batch_first = arguments
     x = transpose(input, 0, 1) if batch_first else input
     if x.ndim != 3:
@@ -142,6 +143,7 @@ def lstm(
     arguments = (
         input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
     )  # fmt: skip
+    # In the packed list the second argument is `batch_sizes`, a tensor; else it is the pair (h, c).
     y, (h, c) = run_sequences(lstm_step, isinstance(hx, Tensor), arguments, tuple)
     return y, h, c
 

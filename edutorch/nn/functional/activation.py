@@ -41,7 +41,7 @@ from ...ops.special import (
     tail_coefficients,
 )
 from ..common_types import DTypeLike
-from .op_decorators import ArrayOrTensor, SettingError, activation
+from .op_decorators import ArrayOrTensor, SettingError, activation, compute_in_float32
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
@@ -103,8 +103,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> nn.functional.elu(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    op = elu_forward.in_place if inplace else elu_forward
-    return op(input, alpha)
+    return (elu_forward.in_place if inplace else elu_forward)(input, alpha)
 
 
 SELU_ALPHA = 1.6732632423543772
@@ -160,7 +159,7 @@ def gelu(xp: Namespace, input: Array, approximate: str = "none") -> Array:
     if approximate not in ("none", "tanh"):
         raise SettingError("gelu", "approximate argument must be either none or tanh.")
     if input.itemsize == 2:  # Φ of -3 is a small difference; rounded once
-        return gelu.op.forward(xp, input.astype("float32"), approximate).astype(input.dtype)
+        return compute_in_float32(gelu.op.forward, xp, input, approximate)
     if approximate == "tanh":
         return input * (0.5 + 0.5 * xp.tanh(gelu_inner(input)))
     return input * normal_cdf(xp, input)
@@ -278,7 +277,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 def mish_forward(xp: Namespace, input: Array) -> Array:
     """y = x · tanh(log(1 + eˣ))."""
     if input.itemsize == 2:  # rounded once
-        return mish_forward.op.forward(xp, input.astype("float32")).astype(input.dtype)
+        return compute_in_float32(mish_forward.op.forward, xp, input)
     return input * xp.tanh(xp.logaddexp(xp.zeros_like(input), input))
 
 
@@ -310,7 +309,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 def hardswish_forward(xp: Namespace, input: Array) -> Array:
     """y = x · min(max(x + 3, 0), 6) / 6."""
     if input.itemsize == 2:  # rounded once
-        return hardswish_forward.op.forward(xp, input.astype("float32")).astype(input.dtype)
+        return compute_in_float32(hardswish_forward.op.forward, xp, input)
     return input * (xp.minimum(xp.maximum(input + 3, 0), 6) / 6)
 
 
@@ -517,17 +516,12 @@ def rrelu(
     return where(input > 0, input, slopes * input)
 
 
-celu_, elu_, selu_ = make_in_place(celu), make_in_place(elu), make_in_place(selu)
-
-
-hardtanh_, leaky_relu_, rrelu_ = (
-    make_in_place(hardtanh),
-    make_in_place(leaky_relu),
-    make_in_place(rrelu),
+celu_, elu_, selu_, hardtanh_, leaky_relu_, relu_, rrelu_, threshold_ = map(
+    make_in_place, (celu, elu, selu, hardtanh, leaky_relu, relu, rrelu, threshold)
 )
 
 
-relu_, threshold_ = make_in_place(relu), make_in_place(threshold)
+# Softmaxes ------------------------------------------------------------------------------------
 
 
 def implicit_dim(name: str, ndim: int) -> int:

@@ -108,11 +108,12 @@ def resolve_output_size(op: str, rank: int, input: Tensor, output_size: OutputSi
     check_spatial_axes(op, input.shape, rank)
     if 0 in input.shape[-rank:]:
         raise ShapeError(op, "only the batch may be empty", {"input": tuple(input.shape)})
-    if output_size is None or output_size.__class__ is int:
-        output_size = (output_size,) * rank
-    elif hasattr(output_size, "__index__") and not getattr(output_size, "shape", ()):
-        output_size = (as_int(op, output_size, "output_size"),) * rank
-    requested: tuple[int | None, ...] = tuple(output_size)
+    sizes: Any = output_size
+    if sizes is None or sizes.__class__ is int:
+        sizes = (sizes,) * rank
+    elif hasattr(sizes, "__index__") and not getattr(sizes, "shape", ()):
+        sizes = (as_int(op, sizes, "output_size"),) * rank  # a NumPy integer, or a tensor of one
+    requested: tuple[int | None, ...] = tuple(sizes)
     if len(requested) != rank or any(size is not None and size < 0 for size in requested):
         raise SettingError(op, f"output_size must be one size or {rank}, got {output_size}")
     sizes = tuple(
@@ -135,6 +136,7 @@ def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: OutputSize) -> T
     """`adaptive_avg_pool1d`, `…2d` and `…3d` for 1, 2 and 3 axes."""
     counts = resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     sizes = tuple(input.shape[-rank:])
+    # Global pooling, the usual head of a network: one mean.
     if all(count == 1 for count in counts):
         return mean(input, tuple(range(-rank, 0)), True)
     if all(m and n and n % m == 0 for n, m in zip(sizes, counts, strict=True)):
@@ -232,9 +234,9 @@ def is_free_of_nan(x: Tensor) -> bool:
 
 
 def adaptive_max_pool_nd(
-    rank: int, input: Tensor, output_size: OutputSize
-) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool1d`, `…2d` and `…3d` with indices, for 1, 2 and 3 axes."""
+    rank: int, input: Tensor, output_size: OutputSize, return_indices: bool
+) -> Any:
+    """`adaptive_max_pool1d`, `…2d` and `…3d` for 1, 2 and 3 axes."""
     counts = resolve_output_size(f"adaptive_max_pool{rank}d", rank, input, output_size)
     window_positions = []
     for n, m in zip(input.shape[-rank:], counts, strict=True):
@@ -242,7 +244,8 @@ def adaptive_max_pool_nd(
         widest = max((end - start for start, end in windows), default=1)
         positions = [[min(start + i, end - 1) for i in range(widest)] for start, end in windows]
         window_positions.append(reshape(tensor(positions, device=input.device).long(), (m, widest)))
-    return max_of_windows(input, window_positions)
+    result = max_of_windows(input, window_positions)
+    return result if return_indices else result[0]
 
 
 def adaptive_max_pool1d(
@@ -256,8 +259,7 @@ def adaptive_max_pool1d(
     >>> nn.functional.adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[3., 2.]])
     """
-    result = adaptive_max_pool_nd(1, input, output_size)
-    return result if return_indices else result[0]
+    return adaptive_max_pool_nd(1, input, output_size, return_indices)
 
 
 def adaptive_max_pool1d_with_indices(
@@ -268,7 +270,7 @@ def adaptive_max_pool1d_with_indices(
     >>> nn.functional.adaptive_max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
     tensor([[1, 2]])
     """
-    return adaptive_max_pool_nd(1, input, output_size)
+    return adaptive_max_pool_nd(1, input, output_size, True)
 
 
 @recorded_as("AdaptiveMaxPool2DBackward0")
@@ -284,8 +286,7 @@ def adaptive_max_pool2d(
     tensor([[[4., 5.],
              [7., 8.]]])
     """
-    result = adaptive_max_pool_nd(2, input, output_size)
-    return result if return_indices else result[0]
+    return adaptive_max_pool_nd(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool2d_with_indices(
@@ -296,7 +297,7 @@ def adaptive_max_pool2d_with_indices(
     >>> nn.functional.adaptive_max_pool2d_with_indices(arange(9.0).reshape(1, 3, 3), 1)[1]
     tensor([[[8]]])
     """
-    return adaptive_max_pool_nd(2, input, output_size)
+    return adaptive_max_pool_nd(2, input, output_size, True)
 
 
 @recorded_as("AdaptiveMaxPool3DBackward0")
@@ -311,8 +312,7 @@ def adaptive_max_pool3d(
     >>> nn.functional.adaptive_max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
     """
-    result = adaptive_max_pool_nd(3, input, output_size)
-    return result if return_indices else result[0]
+    return adaptive_max_pool_nd(3, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d_with_indices(
@@ -323,4 +323,4 @@ def adaptive_max_pool3d_with_indices(
     >>> nn.functional.adaptive_max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 1)[1]
     tensor([[[[7]]]])
     """
-    return adaptive_max_pool_nd(3, input, output_size)
+    return adaptive_max_pool_nd(3, input, output_size, True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import backends
 from ...backends.numpy import Array, Namespace
@@ -111,7 +111,7 @@ def conv2d(
     tensor([[[[4., 4.],
               [4., 4.]]]])
     """
-    return conv_forward(xp, "conv2d", input, weight, bias, stride, padding, dilation, groups)
+    return conv_forward(xp, input, weight, bias, stride, padding, dilation, groups)
 
 
 @layer(dtypes="ifc", public="conv1d conv2d conv3d", node="ConvolutionBackward0")
@@ -120,23 +120,20 @@ def conv_nd(
     dilation: Counts, groups: int,
 ) -> Array:  # fmt: skip
     """Convolution over any number of axes: see `conv1d` and `conv3d`."""
-    name = f"conv{weight.ndim - 2}d"
-    return conv_forward(xp, name, input, weight, bias, stride, padding, dilation, groups)
+    return conv_forward(xp, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_forward(
-    xp: Namespace, op: str, input: Array, weight: Array, bias: Array | None, stride: Size,
+    xp: Namespace, input: Array, weight: Array, bias: Array | None, stride: Size,
     padding: Size | Pads | str, dilation: Size, groups: int,
 ) -> Array:  # fmt: skip
     """Compute a convolution by im2col and one matrix product per slice of the batch."""
+    op = f"conv{weight.ndim - 2}d"
     arrays = {"input": input, "weight": weight}
     check_same_dtype(op, arrays if bias is None else {**arrays, "bias": bias})
     if is_half_array(input):
-        forward = functools.partial(conv_forward, xp, op)
         settings = stride, padding, dilation, groups
-        return compute_in_float32(
-            lambda xp, *operands: forward(*operands), xp, input, weight, bias, *settings
-        )
+        return compute_in_float32(conv_forward, xp, input, weight, bias, *settings)
     kernel, stride, pads, dilation = resolve_window(weight.shape, stride, padding, dilation)
     check_groups(op, weight.shape[0], groups)
     count = output_shape(op, input.shape, kernel, stride, pads, dilation)
@@ -259,12 +256,8 @@ def conv_backward_weight(
 
 for _conv_op in (conv2d, conv_nd):
     _conv_op.vjp(
-        input=lambda g, weight, input_shape, stride, padding, dilation, groups: conv_backward_input(
-            g, weight, input_shape, stride, padding, dilation, groups
-        ),
-        weight=lambda g, input, weight_shape, stride, padding, dilation, groups: (
-            conv_backward_weight(g, input, weight_shape, stride, padding, dilation, groups)
-        ),
+        input=conv_backward_input,
+        weight=conv_backward_weight,
         bias=lambda g: total(g, (0, *range(2, g.ndim))),
         latex={"input": r"g \star^{\!\top} w", "weight": r"x \star g", "bias": r"\textstyle\sum g"},
     )
@@ -309,12 +302,8 @@ def conv_transpose_backward_weight(
 
 
 conv_transpose_nd.vjp(
-    input=lambda g, weight, input_shape, stride, pads, dilation, groups: (
-        conv_transpose_backward_input(g, weight, input_shape, stride, pads, dilation, groups)
-    ),
-    weight=lambda g, input, weight_shape, stride, pads, dilation, groups: (
-        conv_transpose_backward_weight(g, input, weight_shape, stride, pads, dilation, groups)
-    ),
+    input=conv_transpose_backward_input,
+    weight=conv_transpose_backward_weight,
     latex={"input": r"g \star w", "weight": r"g \star x"},
 )
 conv_weight_grad.vjp(
@@ -327,6 +316,8 @@ conv_weight_grad.vjp(
     latex={"input": r"y \star^{\!\top} g", "response": r"x \star g"},
 )
 
+
+# Sequences, images and volumes, with or without a batch ----------------------------------------
 
 LAYOUTS = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
 
@@ -410,11 +401,24 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return permute(y, (2, 0, 1))
 
 
+# Transposed convolution ------------------------------------------------------------------------
+
+
+class TransposeSettings(NamedTuple):
+    """The settings of a transposed convolution, in the order of PyTorch's functions."""
+
+    stride: Size
+    padding: Size
+    output_padding: Size
+    groups: int
+    dilation: Size
+
+
 def run_conv_transpose(
-    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Size, padding: Size,
-    output_padding: Size, groups: int, dilation: Size,
-) -> Tensor:  # fmt: skip
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, settings: TransposeSettings
+) -> Tensor:
     """`conv_transpose1d`, `conv_transpose2d` and `conv_transpose3d` for 1, 2 and 3 axes."""
+    stride, padding, output_padding, groups, dilation = settings
     op = f"conv_transpose{rank}d"
     batch = check_shapes(op, rank, input, weight, lambda w: w.shape[0])
     kernel, step, pads, gap = resolve_window(weight.shape, stride, padding, dilation)
@@ -464,8 +468,8 @@ def conv_transpose2d(
     tensor([[[[1., 1.],
               [1., 1.]]]])
     """
-    settings = (stride, padding, output_padding, groups, dilation)
-    return run_conv_transpose(2, input, weight, bias, *settings)
+    settings = TransposeSettings(stride, padding, output_padding, groups, dilation)
+    return run_conv_transpose(2, input, weight, bias, settings)
 
 
 @recorded_as("ConvolutionBackward0")
@@ -480,8 +484,8 @@ def conv_transpose1d(
     >>> nn.functional.conv_transpose1d(ones(1, 1, 2), tensor([[[1.0, 2.0]]]), stride=2)
     tensor([[[1., 2., 1., 2.]]])
     """
-    settings = (stride, padding, output_padding, groups, dilation)
-    return run_conv_transpose(1, input, weight, bias, *settings)
+    settings = TransposeSettings(stride, padding, output_padding, groups, dilation)
+    return run_conv_transpose(1, input, weight, bias, settings)
 
 
 @recorded_as("ConvolutionBackward0")
@@ -496,5 +500,5 @@ def conv_transpose3d(
     >>> nn.functional.conv_transpose3d(ones(1, 1, 1, 1, 1), ones(1, 1, 1, 1, 2))
     tensor([[[[[1., 1.]]]]])
     """
-    settings = (stride, padding, output_padding, groups, dilation)
-    return run_conv_transpose(3, input, weight, bias, *settings)
+    settings = TransposeSettings(stride, padding, output_padding, groups, dilation)
+    return run_conv_transpose(3, input, weight, bias, settings)

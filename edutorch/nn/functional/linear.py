@@ -127,6 +127,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise ShapeError("bilinear", "the features do not fit the weight", shapes)
     k, i, j = weight.shape
     count = math.prod(input1.shape[:-1])
+    # X1 and A as one product, then a sum over j: k matrices at once.
     left = matmul(reshape(input1, (count, i)), reshape(weight.permute(1, 0, 2), (i, k * j)))
     products = reshape(left, (count, k, j)) * unsqueeze(reshape(input2, (count, j)), 1)
     y = sum(products, -1).to(products.dtype)  # a sum of small integers is one of int64

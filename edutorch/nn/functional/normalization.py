@@ -53,11 +53,7 @@ def native_batch_norm(
 ) -> tuple[Array, Array, Array]:
     """Batch norm of (n, c, …), over all axes but the channels; also returns mean and variance."""
     y, batch_mean, variance = standardize(xp, input, (0, *range(2, input.ndim)), eps)
-    shape = channel_shape(input.ndim)
-    weight, bias = (
-        parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias)
-    )
-    y = apply_affine(y, weight, bias).astype(input.dtype)
+    y = affine_by_channel(y, weight, bias).astype(input.dtype)
     return y, batch_mean.reshape(-1).astype(input.dtype), variance.reshape(-1).astype(input.dtype)
 
 
@@ -68,11 +64,7 @@ def native_group_norm(
 ) -> Array:  # fmt: skip
     """Group norm of (n, c, …), over the channels of a group; with c groups, instance norm."""
     y, _, _ = standardize(xp, input.reshape(group_shape(input.shape, num_groups)), (2,), eps)
-    shape = channel_shape(input.ndim)
-    weight, bias = (
-        parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias)
-    )
-    return apply_affine(y.reshape(input.shape), weight, bias).astype(input.dtype)
+    return affine_by_channel(y.reshape(input.shape), weight, bias).astype(input.dtype)
 
 
 @layer(promotion="float", dtypes="f", public="rms_norm")
@@ -100,6 +92,14 @@ def standardize(xp: Namespace, input: Array, dims: Dims, eps: float) -> tuple[Ar
 def apply_affine(y: ArrayOrTensor, weight: ArrayOrTensor | None, bias: ArrayOrTensor | None) -> Any:
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
+
+
+def affine_by_channel(
+    y: ArrayOrTensor, weight: ArrayOrTensor | None, bias: ArrayOrTensor | None
+) -> Any:
+    shape = channel_shape(y.ndim)
+    weight = None if weight is None else reshape(weight, shape)
+    return apply_affine(y, weight, None if bias is None else reshape(bias, shape))
 
 
 def channel_shape(ndim: int) -> Dims:
@@ -273,7 +273,6 @@ def batch_norm(
     """
     if input.ndim < 2 and not input.numel():  # without channels, as PyTorch takes it
         return input.clone()
-    channels = (1, -1) + (1,) * (input.ndim - 2)
     if input.ndim > 1:
         check_channels("batch_norm", input, running_mean, running_var, weight, bias)
     if training and eps <= 0:
@@ -291,8 +290,7 @@ def batch_norm(
             {"input": tuple(input.shape)}, "use a larger batch, or model.eval()",
         )  # fmt: skip
     if not count:  # an empty batch changes no average; the parameters get gradients of 0
-        y = input if weight is None else input * reshape(weight, channels)
-        return y + (0 if bias is None else reshape(bias, channels))
+        return affine_by_channel(input, weight, bias) + 0
     y, batch_mean, variance = native_batch_norm(input, weight, bias, eps)
     with no_grad():
         if running_mean is not None:
@@ -314,8 +312,7 @@ def normalize_by_running_stats(
     scale = rsqrt(variance + eps)
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
-    channels = (1, -1) + (1,) * (input.ndim - 2)
-    return input * reshape(scale, channels) + reshape(shift, channels)
+    return affine_by_channel(input, scale, shift)
 
 
 @keep_input_dtype
@@ -331,22 +328,17 @@ def layer_norm(
     tensor([[-1.,  1.]])
     """
     shape = resolve_normalized_shape("layer_norm", input, normalized_shape)
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and parameter._array.shape != shape:
-            raise ShapeError(
-                "layer_norm", f"expected `{name}` to have the normalized shape {shape}",
-                {name: tuple(parameter.shape)},
-            )  # fmt: skip
+    check_normalized_shape("layer_norm", shape, weight=weight, bias=bias)
     return native_layer_norm(input, weight, bias, len(shape), eps)
 
 
-def check_weight_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
-    if parameter is None or parameter._array.shape == shape:
-        return parameter
-    raise ShapeError(
-        "rms_norm", f"expected `weight` to have the normalized shape {shape}",
-        {"weight": tuple(parameter.shape)},
-    )  # fmt: skip
+def check_normalized_shape(op: str, shape: tuple[int, ...], **parameters: Tensor | None) -> None:
+    for name, parameter in parameters.items():
+        if parameter is not None and parameter._array.shape != shape:
+            raise ShapeError(
+                op, f"expected `{name}` to have the normalized shape {shape}",
+                {name: tuple(parameter.shape)},
+            )  # fmt: skip
 
 
 def resolve_normalized_shape(
@@ -464,7 +456,7 @@ def rms_norm(
     shape = resolve_normalized_shape("rms_norm", input, normalized_shape)
     if eps is None:
         eps = float(numpy.finfo(widen(input).dtype.numpy).eps)  # of the dtype that it computes in
-    weight = check_weight_shape(weight, shape)
+    check_normalized_shape("rms_norm", shape, weight=weight)
     if input.is_complex():  # PyTorch's formula: the mean of x², not of |x|²
         y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
         return y if weight is None else y * weight

@@ -34,6 +34,7 @@ def layer(
 
     def decorator(forward: Callable[..., Any]) -> Any:
         op = Op(forward, OTHER, contract=contract, method=False, **options)
+        # The op makes a plain contract; with a hint it is replaced before its first call.
         if contract and hint:
             op.contract = HintingContract(op.name, contract, hint)
         return op.function

@@ -144,18 +144,17 @@ def max_pool_gather(xp: Namespace, input: Array, tap: Array, settings: tuple[Any
     return y
 
 
-def max_pool_backward(g: ArrayOrTensor, input: ArrayOrTensor, *settings: Any) -> Any:
+def max_pool_backward(
+    g: ArrayOrTensor, input: ArrayOrTensor, kernel_size: Counts, stride: Counts, padding: Counts,
+    dilation: Counts, ceil_mode: bool,
+) -> Any:  # fmt: skip
     """The gradient of max pooling, from the input: the output may have been overwritten."""
+    settings = kernel_size, stride, padding, dilation, ceil_mode
     tap = max_pool_indices(input, settings)
     return max_pool_scatter(g, tap, tuple(input.shape), settings)
 
 
-max_pool.vjp(
-    input=lambda g, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
-        g, input, kernel_size, stride, padding, dilation, ceil_mode
-    ),
-    latex=r"g\ \text{to the largest}",
-)
+max_pool.vjp(input=max_pool_backward, latex=r"g\ \text{to the largest}")
 max_pool_scatter.vjp(
     input=lambda g, tap, settings: max_pool_gather(g, tap, settings),
     latex=r"g\ \text{from its place}",

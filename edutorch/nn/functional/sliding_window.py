@@ -83,9 +83,10 @@ def resolve_pads(
             f"conv{len(kernel)}d",
             f"padding must be a number, one for each axis, 'valid' or 'same', got {padding!r}",
         )
-    if isinstance(padding, list | tuple) and padding and isinstance(padding[0], list | tuple):
-        return tuple(padding)
-    return tuple((width, width) for width in expand_setting(padding, len(kernel)))
+    widths: Any = padding
+    if isinstance(widths, list | tuple) and widths and isinstance(widths[0], list | tuple):
+        return tuple(widths)
+    return tuple((width, width) for width in expand_setting(widths, len(kernel)))
 
 
 def count_positions(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:

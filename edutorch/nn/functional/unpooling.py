@@ -183,16 +183,18 @@ def lp_pool3d(
 
 def fractional_max_pool_nd(
     rank: int, input: Tensor, kernel_size: Size, output_size: Size | None,
-    output_ratio: float | Sequence[float] | None, samples: Tensor | None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`fractional_max_pool2d` and `…3d` with indices."""
+    output_ratio: float | Sequence[float] | None, return_indices: bool, samples: Tensor | None,
+) -> Any:  # fmt: skip
+    """`fractional_max_pool2d` and `…3d` for 2 and 3 axes."""
     op = f"fractional_max_pool{rank}d"
     check_spatial_axes(op, input.shape, rank)
     sizes, kernel = input.shape[-rank:], expand_setting(kernel_size, rank, op)
     if output_size is None and output_ratio is None:
         raise SettingError(op, "requires specifying either an output_size or an output_ratio")
     if output_size is None:
-        ratios = (output_ratio,) * rank if isinstance(output_ratio, int | float) else output_ratio
+        ratios: Any = (
+            (output_ratio,) * rank if isinstance(output_ratio, int | float) else output_ratio
+        )
         output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, ratios, strict=True))
     counts = expand_setting(output_size, rank, op)
     if any(m < 1 or m + k - 1 > n for m, k, n in zip(counts, kernel, sizes, strict=True)):
@@ -218,7 +220,8 @@ def fractional_max_pool_nd(
         unsqueeze(window_starts(sample[..., index], n, m, k), -1) + arange(k, device=input.device)
         for index, n, m, k in zip(order, sizes, counts, kernel, strict=True)
     ]
-    return max_of_windows(input, window_positions)
+    result = max_of_windows(input, window_positions)
+    return result if return_indices else result[0]
 
 
 def window_starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
@@ -255,10 +258,9 @@ def fractional_max_pool2d(
     >>> nn.functional.fractional_max_pool2d(ones(1, 1, 5, 5), 2, output_ratio=0.6).shape
     torch.Size([1, 1, 3, 3])
     """
-    result = fractional_max_pool_nd(
-        2, input, kernel_size, output_size, output_ratio, _random_samples
+    return fractional_max_pool_nd(
+        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
     )
-    return result if return_indices else result[0]
 
 
 @recorded_as("FractionalMaxPool3DBackward0")
@@ -272,10 +274,9 @@ def fractional_max_pool3d(
     >>> nn.functional.fractional_max_pool3d(ones(1, 1, 5, 5, 5), 2, output_size=3).shape
     torch.Size([1, 1, 3, 3, 3])
     """
-    result = fractional_max_pool_nd(
-        3, input, kernel_size, output_size, output_ratio, _random_samples
+    return fractional_max_pool_nd(
+        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
     )
-    return result if return_indices else result[0]
 
 
 def fractional_max_pool2d_with_indices(
@@ -288,7 +289,9 @@ def fractional_max_pool2d_with_indices(
     >>> nn.functional.fractional_max_pool2d_with_indices(ones(1, 1, 2, 2), 2, 1)[1].item()
     0
     """
-    return fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return fractional_max_pool_nd(
+        2, input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
 
 
 def fractional_max_pool3d_with_indices(
@@ -301,7 +304,9 @@ def fractional_max_pool3d_with_indices(
     >>> nn.functional.fractional_max_pool3d_with_indices(ones(1, 1, 2, 2, 2), 2, 1)[1].item()
     0
     """
-    return fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return fractional_max_pool_nd(
+        3, input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
 
 
 # Local response normalisation ---------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...modes import no_grad
-from ...ops import empty, full, relu
+from ...ops import full, relu
 from .. import functional as F
 from .. import init
 from ..common_types import DeviceLike, DTypeLike
@@ -13,6 +13,7 @@ from ..functional.op_decorators import SettingError
 from ..parameter import Parameter
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
+from .utils import register_empty
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
@@ -22,23 +23,54 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ReLU(Module):
+class InPlaceModule(Module):
+    """Base of the activations whose only setting is whether they overwrite their input."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+def inplace_suffix(module: Module) -> str:
+    """Return the end of the repr of an activation that may work in place."""
+    return ", inplace=True" if module.inplace else ""
+
+
+class DimModule(Module):
+    """Base of the softmaxes, whose only setting is an axis."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class ShrinkModule(Module):
+    """Base of the shrinkages, whose only setting is the threshold λ."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class ReLU(InPlaceModule):
     """Rectified linear unit: y = max(x, 0).
 
     >>> nn.ReLU()(tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         """Compute max(x, 0)."""
         return input.relu_() if self.inplace else relu(input)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
 
 
 class Hardtanh(Module):
@@ -56,8 +88,7 @@ class Hardtanh(Module):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"min_val={self.min_val}, max_val={self.max_val}{inplace}"
+        return f"min_val={self.min_val}, max_val={self.max_val}{inplace_suffix(self)}"
 
 
 class ReLU6(Hardtanh):
@@ -90,7 +121,7 @@ class LeakyReLU(Module):
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
+        return f"negative_slope={self.negative_slope}{inplace_suffix(self)}"
 
 
 class ELU(Module):
@@ -109,44 +140,30 @@ class ELU(Module):
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+        return f"alpha={self.alpha}{inplace_suffix(self)}"
 
 
-class SELU(Module):
+class SELU(InPlaceModule):
     """Scaled ELU, whose constants keep mean 0 and variance 1 through many layers.
 
     >>> nn.SELU()(tensor([0.0]))
     tensor([0.])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
 
-
-class SiLU(Module):
+class SiLU(InPlaceModule):
     """Sigmoid linear unit (swish): y = x · σ(x).
 
     >>> nn.SiLU()(tensor([2.0]))
     tensor([1.7616])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         """Compute x · σ(x)."""
         return F.silu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
 
 
 class GELU(Module):
@@ -235,47 +252,28 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Softmax(Module):
+class Softmax(DimModule):
     """Softmax along `dim`: y = exp(x) / Σ exp(x).
 
     >>> nn.Softmax(dim=0)(tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
     def forward(self, input: Tensor) -> Tensor:
         """Compute exp(x) / Σ exp(x)."""
         return F.softmax(input, self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class LogSoftmax(Module):
+class LogSoftmax(DimModule):
     """Logarithm of the softmax along `dim`: y = x - log Σ exp(x).
 
     >>> nn.LogSoftmax(dim=0)(tensor([0.0, 0.0]))
     tensor([-0.6931, -0.6931])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
     def forward(self, input: Tensor) -> Tensor:
         """Compute x - log Σ exp(x)."""
         return F.log_softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
-def inplace_suffix(module: Module) -> str:
-    """Return the end of the repr of an activation that may work in place."""
-    return ", inplace=True" if module.inplace else ""
 
 
 class CELU(Module):
@@ -353,40 +351,26 @@ class Hardsigmoid(Module):
         return F.hardsigmoid(input, self.inplace)
 
 
-class Hardshrink(Module):
+class Hardshrink(ShrinkModule):
     """Hard shrinkage: elements from -λ to λ become 0; all others stay.
 
     >>> nn.Hardshrink()(tensor([-1.0, 0.4]))
     tensor([-1.,  0.])
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
-
-class Softshrink(Module):
+class Softshrink(ShrinkModule):
     """Soft shrinkage: elements from -λ to λ become 0; all others move towards 0 by λ.
 
     >>> nn.Softshrink()(tensor([-1.0, 0.4]))
     tensor([-0.5000,  0.0000])
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
 
 class Tanhshrink(Module):
@@ -401,23 +385,16 @@ class Tanhshrink(Module):
         return F.tanhshrink(input)
 
 
-class Softmin(Module):
+class Softmin(DimModule):
     """Softmax of -x along `dim`: y = exp(-x) / Σ exp(-x).
 
     >>> nn.Softmin(dim=0)(tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
     def forward(self, input: Tensor) -> Tensor:
         """Compute exp(-x) / Σ exp(-x)."""
         return F.softmin(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Softmax2d(Module):
@@ -437,22 +414,15 @@ class Softmax2d(Module):
         return F.softmax(input, -3)
 
 
-class Mish(Module):
+class Mish(InPlaceModule):
     """Mish: y = x · tanh(softplus(x)) = x · tanh(log(1 + eˣ)).
 
     >>> nn.Mish()(tensor([2.0]))
     tensor([1.9440])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
 
 
 class Hardswish(Module):
@@ -569,25 +539,23 @@ class MultiheadAttention(Module):
         self.vdim = embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
-        packed, has_bias_kv = self._qkv_same_embed_dim, add_bias_kv
+        packed = self._qkv_same_embed_dim  # one weight for the three projections
         shapes = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
             "q_proj_weight": None if packed else (embed_dim, embed_dim),
             "k_proj_weight": None if packed else (embed_dim, self.kdim),
             "v_proj_weight": None if packed else (embed_dim, self.vdim),
             "in_proj_bias": (3 * embed_dim,) if bias else None,
-            "bias_k": (1, 1, embed_dim) if has_bias_kv else None,
-            "bias_v": (1, 1, embed_dim) if has_bias_kv else None,
+            "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
+            "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
         }
-        for name, shape in shapes.items():
-            parameter = (
-                None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
-            )
-            self.register_parameter(name, parameter)
+        register_empty(self, shapes, device, dtype)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
+        # As one matrix (3e, e) the packed weight gets smaller values than three of (e, e), as in
+        # PyTorch.
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             weight = getattr(self, name)
             if weight is not None:
@@ -613,6 +581,7 @@ class MultiheadAttention(Module):
             average_attn_weights: whether to return the mean of the weights over the heads.
             is_causal: whether `attn_mask` is the causal mask.
         """
+        # A single sample has no batch axis that could come first.
         is_transposed = self.batch_first and query.ndim == 3
         if is_transposed:
             query, key, value = (tensor.transpose(0, 1) for tensor in (query, key, value))

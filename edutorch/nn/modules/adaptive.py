@@ -102,6 +102,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head_target, tail_output = target, input.new_zeros(target.shape)
         for cluster, (low, high) in enumerate(pairwise(self.cutoffs)):
             is_in_cluster = logical_and(target >= low, target < high)
+            # Each cluster is computed for its own samples only: that is what makes it cheap.
             rows = nonzero(is_in_cluster).squeeze(1)
             if rows.shape[0]:
                 log_probs = F.log_softmax(self.tail[cluster](index_select(input, 0, rows)), 1)
@@ -109,8 +110,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                     1, (index_select(target, 0, rows) - low).unsqueeze(1)
                 )
                 tail_output = tail_output.index_copy(0, rows, target_log_probs.squeeze(1))
+                # In the head these samples have the class of their cluster.
                 head_target = where(is_in_cluster, self.shortlist_size + cluster, head_target)
         head = F.log_softmax(self.head(input), 1).gather(1, head_target.unsqueeze(1)).squeeze(1)
+        # Log p(class) = log p(cluster) + log p(class | cluster).
         output = head + tail_output
         return _ASMoutput(output.squeeze(0) if is_unbatched else output, -output.mean())
 
@@ -137,6 +140,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
         The clusters are computed only for samples for which the head prefers one.
         """
+        # A class of a cluster can only win where the head prefers the cluster.
         predicted = argmax(self.head(input), 1)
         rows = nonzero(predicted >= self.shortlist_size).squeeze(1)
         if not rows.shape[0]:

@@ -9,12 +9,12 @@ from ...dtypes import int64
 from ...errors import ShapeError, ShapeValueError
 from ...ops import ones, tensor, zeros
 from .. import functional as F
-from .. import init
 from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
-from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from ..parameter import UninitializedBuffer, UninitializedParameter
 from .lazy import LazyModuleMixin, materialize_lazy
 from .module import Module
+from .normalization import AffineNorm
 from .state_dict import own_state
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _NormBase(Module):
+class _NormBase(AffineNorm):
     """Base of batch norm and instance norm: weight, bias and running statistics."""
 
     _version: ClassVar[int] = 2
@@ -40,31 +40,18 @@ class _NormBase(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        factory_kwargs = {"device": device, "dtype": dtype}
-        has_bias = affine and bias
-        self.register_parameter(
-            "weight", Parameter(ones(num_features, **factory_kwargs)) if affine else None
-        )
-        self.register_parameter(
-            "bias", Parameter(zeros(num_features, **factory_kwargs)) if has_bias else None
-        )
+        self.register_affine((num_features,), affine, affine and bias, device, dtype)
         is_tracked = track_running_stats
-        self.register_buffer(
-            "running_mean", zeros(num_features, **factory_kwargs) if is_tracked else None
-        )
-        self.register_buffer(
-            "running_var", ones(num_features, **factory_kwargs) if is_tracked else None
-        )
+        for name, make in (("running_mean", zeros), ("running_var", ones)):
+            statistic = make(num_features, device=device, dtype=dtype) if is_tracked else None
+            self.register_buffer(name, statistic)
         counter = tensor(0, dtype=int64, device=device) if is_tracked else None
         self.register_buffer("num_batches_tracked", counter)
 
     def reset_parameters(self) -> None:
         """Reset the running statistics; weight becomes 1 and bias 0."""
         self.reset_running_stats()
-        if self.affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
+        super().reset_parameters()
 
     def reset_running_stats(self) -> None:
         """Reset the running mean to 0 and the running variance to 1."""
@@ -135,9 +122,11 @@ class _BatchNorm(_NormBase):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
+        # 0 where it is not used: in evaluation, or without running averages.
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
+            # The weight 1/n of the n-th batch makes the average one of all batches.
             if self.momentum is None:
                 momentum = 1 / self.num_batches_tracked.item()
         uses_batch_stats = self.training or self.running_mean is None
@@ -235,6 +224,7 @@ class SyncBatchNorm(_BatchNorm):
                 module.num_features, module.eps, module.momentum, module.affine,
                 module.track_running_stats, process_group, bias=module.bias is not None,
             )  # fmt: skip
+            # The same tensors, so that an optimizer made before still trains them.
             converted._parameters.update(module._parameters)
             converted._buffers.update(module._buffers)
             converted.training = module.training
@@ -257,6 +247,7 @@ class _LazyNormBase(LazyModuleMixin):
         track_running_stats: bool = True, device: DeviceLike = None, dtype: DTypeLike = None, *,
         bias: bool = True,
     ) -> None:  # fmt: skip
+        # Without parameters: their sizes are not known yet.
         super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
         self.affine, self.track_running_stats = affine, track_running_stats
         factory_kwargs = {"device": device, "dtype": dtype}

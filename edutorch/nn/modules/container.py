@@ -17,9 +17,9 @@ __all__ = [
     "Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
 ]  # fmt: skip
 
-NamedModules = Mapping[str, Module] | Iterable[tuple[str, Module]]
-NamedValues = Mapping[str, Any] | Iterable[tuple[str, Any]]
-"""What dicts of modules and of parameters are made from: a mapping, or pairs."""
+NamedModules = Mapping[str, Module] | Iterable[Any]
+NamedValues = Mapping[str, Any] | Iterable[Any]
+"""What dicts of modules and of parameters are made from: a mapping or such a dict, or pairs."""
 
 
 def normalize_index(index: SupportsIndex, count: int) -> int:
@@ -37,6 +37,7 @@ class IndexedModules(Module):
     """Base of containers with indices; the children are named "0", "1", … by default."""
 
     def _renumber(self, modules: Iterable[Any]) -> None:
+        # A new dict: the order of keys is that of the calls.
         self._modules = {str(i): module for i, module in enumerate(modules)}
 
     def _name_at(self, index: SupportsIndex) -> str:
@@ -55,6 +56,7 @@ class IndexedModules(Module):
         names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
         for name in names:
             del self._modules[name]
+        # Names that the user chose stay as they are.
         if all(name.isdigit() for name in self._modules):
             self._renumber(list(self))
 
@@ -112,6 +114,7 @@ class Sequential(IndexedModules):
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
+            # A slice keeps the names, and with them the keys of the state_dict.
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
 
@@ -207,7 +210,7 @@ class ModuleDict(Module):
 
     def update(self, modules: NamedModules) -> None:
         """Add modules from a mapping, or from pairs of name and module."""
-        pairs = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
+        pairs: Any = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
         for name, module in pairs:
             self[name] = module
 
@@ -305,12 +308,11 @@ class ParameterDict(Module):
 
     def update(self, parameters: NamedValues) -> None:
         """Add parameters from a mapping, or from pairs of name and parameter."""
+        pairs: Any = parameters
         if isinstance(parameters, OrderedDict | ParameterDict):
             pairs = parameters.items()
         elif isinstance(parameters, Mapping):
             pairs = sorted(parameters.items())  # as PyTorch does with a plain dict
-        else:
-            pairs = parameters
         for name, value in pairs:
             self[name] = value
 

@@ -111,6 +111,7 @@ class Conv(_ConvNd):
 
     def forward(self, input: Tensor) -> Tensor:
         padding: Any = self.padding
+        # Only zeros are padded inside the op; other borders are copied from the image first.
         if self.padding_mode != "zeros":
             pads = resolve_pads(padding, self.kernel_size, self.dilation, self.stride)
             input, padding = F.pad(input, sum(reversed(pads), ()), self.padding_mode), 0
@@ -217,6 +218,8 @@ class _ConvTransposeNd(_ConvNd):
 
         Raises: SettingError (a ValueError): no output padding does.
         """
+        # A stride rounds sizes down: these are the smallest inputs of the convolution that give
+        # this output.
         min_sizes = [
             (n - 1) * s - 2 * int(p) + d * (k - 1) + 1
             for n, s, p, d, k in zip(
@@ -315,6 +318,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
                 type(self).__name__, "in_channels must be divisible by groups",
                 {"input": tuple(input.shape), "groups": self.groups},
             )  # fmt: skip
+        # The filters of a transposed convolution have their axes the other way round.
         channels = (self.out_channels, self.in_channels)
         first, second = reversed(channels) if self.transposed else channels
         materialize_lazy(self.weight, (first, second // self.groups, *self.kernel_size))

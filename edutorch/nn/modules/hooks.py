@@ -154,6 +154,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
 
 def call_with_events(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `module.forward` with its hooks, and emit events for listeners."""
+    # Read once: a listener may be added or removed while the module runs.
     listeners = current().listeners
     if listeners:
         emit(ModuleEntered(module, args))
@@ -184,6 +185,7 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
             output = backward_hook.setup_output_hook(output)
         register_non_full_backward_hooks(module, args, output)
         return output
+    # Also for KeyboardInterrupt: hooks with `always_call` often release something.
     except BaseException:
         for hook in hooks_of(module, "forward"):
             if hook.always_call and id(hook) not in called:
@@ -243,6 +245,7 @@ def register_non_full_backward_hooks(module: Module, args: tuple[Any, ...], outp
     if not hooks:
         return
     first_output = output
+    # PyTorch looks at the first tensor only, however deep the output is nested.
     while not isinstance(first_output, Tensor):
         if isinstance(first_output, dict):
             first_output = next(
@@ -316,6 +319,7 @@ class BackwardHook:
         ]
         if not self.input_indices:
             return args
+        # One node for all inputs: its gradient arrives when all of theirs are complete.
         passed_on = pass_through_node([args[i] for i in self.input_indices], self.run_hooks)
         replacements = dict(zip(self.input_indices, passed_on, strict=True))
         return tuple(replacements.get(i, argument) for i, argument in enumerate(args))
@@ -378,6 +382,7 @@ def pass_through_node(
     tensors: Sequence[Tensor], hook: Callable[[list[Tensor]], list[Tensor]]
 ) -> list[Tensor]:
     """Pass tensors through one node whose `hook` gets, and may replace, all gradients."""
+    # An op with several inputs and one gradient, in which all of theirs are available at once.
     joined = cat([reshape(tensor, (-1,)) for tensor in tensors])
 
     def replace_gradient(g: Tensor) -> Tensor:
@@ -401,6 +406,7 @@ def add_module_path(error: EdutorchError, module: Module) -> None:
 
     It is called for the innermost module first; each outer module makes the path longer.
     """
+    # Each outer module adds its part, but the innermost one names the layer.
     innermost, text = error.__dict__.get("place", (id(module), one_line_repr(module)))
     error.__dict__["place"] = innermost, text
     paths = (path for path, child in module.named_modules() if id(child) == innermost)
@@ -427,6 +433,7 @@ def refuse_array(module: Module, args: tuple[object, ...]) -> None:
     is_container = module._modules or type(module).__name__ == "Identity"
     if is_container or not is_edutorch_module(module):
         return
+    # Only reached with an array among the arguments: the signature costs more than a small layer.
     names = list(inspect.signature(module.forward).parameters)
     for position, value in enumerate(args):
         if isinstance(value, numpy.ndarray):

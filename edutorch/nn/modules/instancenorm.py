@@ -64,6 +64,8 @@ class _InstanceNorm(_NormBase):
         return True
 
     def forward(self, input: Tensor) -> Tensor:
+        # Instance norm does not look at other samples, so a single one is valid, unlike in batch
+        # norm.
         is_unbatched = input.ndim == self.axes[0] - 1
         batch = input.unsqueeze(0) if is_unbatched else input
         self._check(batch)

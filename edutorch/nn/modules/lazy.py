@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from ...errors import EdutorchError, ShapeError
-from ..parameter import is_lazy
+from ..parameter import UninitializedTensorMixin, is_lazy
 from .module import Module
 from .state_dict import own_state
 
@@ -60,6 +60,7 @@ class LazyModuleMixin(Module):
                     hint="initialize_parameters has to materialize all parameters and buffers",
                 )
             del self.never_called
+            # From now on it is the ordinary class, without this check in every call.
             if self.cls_to_become is not None:
                 self.__class__ = self.cls_to_become
                 return self(*args, **kwargs)
@@ -70,6 +71,7 @@ class LazyModuleMixin(Module):
     ) -> None:
         for name, tensor in own_state(self):
             saved = state_dict.get(prefix + name)
+            # The saved tensor has the size that the first input would have given.
             if isinstance(saved, Tensor) and not is_lazy(saved):
                 materialize_lazy(tensor, saved.shape)
         super()._load_from_state_dict(state_dict, prefix, *others)
@@ -77,5 +79,5 @@ class LazyModuleMixin(Module):
 
 def materialize_lazy(tensor: object, shape: Sequence[int]) -> None:
     """Materialize a parameter or buffer that is still uninitialized."""
-    if is_lazy(tensor):
+    if isinstance(tensor, UninitializedTensorMixin):
         tensor.materialize(shape)

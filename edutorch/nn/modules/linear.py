@@ -72,6 +72,7 @@ def kaiming_uniform_reset(weight: Tensor, bias: Tensor | None) -> None:
 
     (PyTorch writes the same bound as Kaiming's with a = √5.)
     """
+    # An empty weight has no fan, and PyTorch only warns.
     if weight.numel():
         init.kaiming_uniform_(weight, a=math.sqrt(5))
     if bias is not None:
@@ -164,6 +165,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         self, out_features: int, bias: bool = True, device: DeviceLike = None,
         dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
+        # The real parameters replace these of size 0 below.
         super().__init__(0, 0, False)
         self.out_features = out_features
         self.weight = UninitializedParameter(device=device, dtype=dtype)

@@ -45,8 +45,11 @@ class _WeightedLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, weight: Tensor | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
 
@@ -134,7 +137,7 @@ class NLLLoss(_WeightedLoss):
         self, weight: Tensor | None = None, size_average: bool | None = None,
         ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -164,7 +167,7 @@ class CrossEntropyLoss(_WeightedLoss):
         ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -180,12 +183,6 @@ class BCELoss(_WeightedLoss):
     >>> nn.BCELoss()(tensor([0.5]), tensor([1.0]))
     tensor(0.6931)
     """
-
-    def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None,
-        reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
@@ -230,7 +227,7 @@ class MultiMarginLoss(_WeightedLoss):
         self, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
         size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
+        super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise InvalidValueError(type(self).__name__, "only p == 1 and p == 2 supported")
         if weight is not None and weight.ndim != 1:
@@ -266,12 +263,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     >>> nn.MultiLabelSoftMarginLoss()(tensor([[0.0, 0.0]]), tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
-
-    def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None,
-        reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
@@ -531,6 +522,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         super().__init__(weight, reduction=reduction)
         self.num_classes, self.out_features = num_classes, out_features
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        # One row of the weight for each score.
         rows = math.prod(out_features, start=num_classes)
         self.linear = Linear(in_features, rows, bias, device, dtype)
         self.options = options

@@ -87,6 +87,7 @@ class Module(ModuleState, ModuleConversions):
         """
         if named:
             refuse_unknown_keywords(cls.__init__, cls.__name__, named)
+        # A user's module may take what it likes under any name.
         if cls.__module__.startswith("edutorch."):
             check_settings(cls.__name__, cls.__init__, args, named)
         return super().__new__(cls)
@@ -112,6 +113,7 @@ class Module(ModuleState, ModuleConversions):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or copied module; one of an older version lacks some hooks."""
         self.__dict__.update(state)
+        # A file of an older version lacks the newer registries.
         for name in HOOKS:
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
@@ -132,6 +134,7 @@ class Module(ModuleState, ModuleConversions):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward`, with the hooks around it."""
         try:
+            # Two identity tests, as a call of a small layer takes a few microseconds.
             if args and (args[0].__class__ is ndarray or args[-1].__class__ is ndarray):
                 refuse_array(self, args)
             if (
@@ -143,6 +146,7 @@ class Module(ModuleState, ModuleConversions):
                 or current().listeners
             ):
                 return call_with_events(self, args, kwargs)
+            # The usual case: no hooks, no listeners, one truth test each.
             return self.forward(*args, **kwargs)
         except EdutorchError as error:
             add_module_path(error, self)
@@ -197,6 +201,7 @@ class Module(ModuleState, ModuleConversions):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of all parameters to None, or to zeros."""
         for parameter in self.parameters():
+            # None instead of zeros saves a pass over memory, and an optimizer skips the parameter.
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
             else:
@@ -262,6 +267,7 @@ class Module(ModuleState, ModuleConversions):
         torch.Size([3])
         """
         compiler = import_module("edutorch.compiler")  # above nn: loaded when it is needed
+        # In the instance, so that other modules of this class are not compiled.
         self.__dict__["forward"] = compiler.compile(self.forward, *args, **kwargs)
 
 

@@ -19,7 +19,35 @@ __all__ = [
 ]  # fmt: skip
 
 
-class LayerNorm(Module):
+def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+class AffineNorm(Module):
+    """Base of the norms that scale by a weight and shift by a bias."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def register_affine(
+        self, shape: tuple[int, ...], has_weight: bool, has_bias: bool, device: DeviceLike,
+        dtype: DTypeLike,
+    ) -> None:  # fmt: skip
+        """Register a weight of ones and a bias of zeros, or None for what is left out."""
+        weight = Parameter(ones(shape, device=device, dtype=dtype)) if has_weight else None
+        bias = Parameter(zeros(shape, device=device, dtype=dtype)) if has_bias else None
+        self.register_parameter("weight", weight)
+        self.register_parameter("bias", bias)
+
+    def reset_parameters(self) -> None:
+        """Reset weight to 1 and bias to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(AffineNorm):
     """Normalize each sample over its last axes, then scale and shift each feature.
 
     Args:
@@ -40,24 +68,10 @@ class LayerNorm(Module):
         dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        is_int = isinstance(normalized_shape, int)
-        self.normalized_shape = (normalized_shape,) if is_int else tuple(normalized_shape)  # type: ignore
+        self.normalized_shape = as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        shape, factory_kwargs = self.normalized_shape, {"device": device, "dtype": dtype}
         affine = elementwise_affine
-        self.register_parameter(
-            "weight", Parameter(ones(shape, **factory_kwargs)) if affine else None
-        )
-        self.register_parameter(
-            "bias", Parameter(zeros(shape, **factory_kwargs)) if affine and bias else None
-        )
-
-    def reset_parameters(self) -> None:
-        """Reset weight to 1 and bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self.register_affine(self.normalized_shape, affine, affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -83,8 +97,7 @@ class RMSNorm(Module):
         elementwise_affine: bool = True, device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        is_int = isinstance(normalized_shape, int)
-        self.normalized_shape = (normalized_shape,) if is_int else tuple(normalized_shape)  # type: ignore
+        self.normalized_shape = as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         weight = ones(self.normalized_shape, device=device, dtype=dtype)
         self.register_parameter("weight", Parameter(weight) if elementwise_affine else None)
@@ -103,7 +116,7 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(AffineNorm):
     """Normalize each sample over groups of its channels, then scale and shift each channel.
 
     Paper: Wu and He, Group normalization, 2018.
@@ -122,21 +135,8 @@ class GroupNorm(Module):
                 type(self).__name__, "num_channels must be divisible by num_groups"
             )
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
-        self.affine, factory_kwargs = affine, {"device": device, "dtype": dtype}
-        self.register_parameter(
-            "weight", Parameter(ones(num_channels, **factory_kwargs)) if affine else None
-        )
-        has_bias = affine and bias
-        self.register_parameter(
-            "bias", Parameter(zeros(num_channels, **factory_kwargs)) if has_bias else None
-        )
-
-    def reset_parameters(self) -> None:
-        """Reset weight to 1 and bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self.affine = affine
+        self.register_affine((num_channels,), affine, affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -175,6 +175,7 @@ class CrossMapLRN2d(Module):
         squares = input * input
         padded = F.pad(squares, (0, 0, 0, 0, half, half))
         total = narrow(padded, 1, 0, channels)
+        # The window is short, so adding shifted copies is cheaper than a pooling.
         for shift in range(1, 2 * half + 1):
             total = total + narrow(padded, 1, shift, channels)
         is_past_window = arange(channels, device=input.device).reshape(-1, 1, 1) > half

@@ -117,7 +117,13 @@ class ZeroPad3d(ZeroPad, ConstantPad3d):
     """
 
 
-class ReflectionPad1d(Pad):
+class _ReflectionPadNd(Pad):
+    """Base of the layers that pad with the reflection of the input."""
+
+    mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """Pad with the reflection of the input around a sequence.
 
     >>> nn.ReflectionPad1d(1)(zeros(2, 3, 4)).shape
@@ -125,10 +131,9 @@ class ReflectionPad1d(Pad):
     """
 
     rank = 1
-    mode = "reflect"
 
 
-class ReflectionPad2d(Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Pad with the reflection of the input around an image.
 
     >>> nn.ReflectionPad2d(1)(zeros(2, 3, 4, 4)).shape
@@ -136,10 +141,9 @@ class ReflectionPad2d(Pad):
     """
 
     rank = 2
-    mode = "reflect"
 
 
-class ReflectionPad3d(Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Pad with the reflection of the input around a volume.
 
     >>> nn.ReflectionPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
@@ -147,10 +151,15 @@ class ReflectionPad3d(Pad):
     """
 
     rank = 3
-    mode = "reflect"
 
 
-class ReplicationPad1d(Pad):
+class _ReplicationPadNd(Pad):
+    """Base of the layers that pad with copies of the edge."""
+
+    mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """Pad with copies of the edge around a sequence.
 
     >>> nn.ReplicationPad1d(1)(zeros(2, 3, 4)).shape
@@ -158,10 +167,9 @@ class ReplicationPad1d(Pad):
     """
 
     rank = 1
-    mode = "replicate"
 
 
-class ReplicationPad2d(Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Pad with copies of the edge around an image.
 
     >>> nn.ReplicationPad2d(1)(zeros(2, 3, 4, 4)).shape
@@ -169,10 +177,9 @@ class ReplicationPad2d(Pad):
     """
 
     rank = 2
-    mode = "replicate"
 
 
-class ReplicationPad3d(Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Pad with copies of the edge around a volume.
 
     >>> nn.ReplicationPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
@@ -180,10 +187,15 @@ class ReplicationPad3d(Pad):
     """
 
     rank = 3
-    mode = "replicate"
 
 
-class CircularPad1d(Pad):
+class _CircularPadNd(Pad):
+    """Base of the layers that pad with the opposite end of the input (circular)."""
+
+    mode = "circular"
+
+
+class CircularPad1d(_CircularPadNd):
     """Pad with the opposite end of the input (circular) around a sequence.
 
     >>> nn.CircularPad1d(1)(zeros(2, 3, 4)).shape
@@ -191,10 +203,9 @@ class CircularPad1d(Pad):
     """
 
     rank = 1
-    mode = "circular"
 
 
-class CircularPad2d(Pad):
+class CircularPad2d(_CircularPadNd):
     """Pad with the opposite end of the input (circular) around an image.
 
     >>> nn.CircularPad2d(1)(zeros(2, 3, 4, 4)).shape
@@ -202,10 +213,9 @@ class CircularPad2d(Pad):
     """
 
     rank = 2
-    mode = "circular"
 
 
-class CircularPad3d(Pad):
+class CircularPad3d(_CircularPadNd):
     """Pad with the opposite end of the input (circular) around a volume.
 
     >>> nn.CircularPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
@@ -213,4 +223,3 @@ class CircularPad3d(Pad):
     """
 
     rank = 3
-    mode = "circular"

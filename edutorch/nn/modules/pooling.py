@@ -147,6 +147,7 @@ class AvgPool1d(Module):
         ceil_mode: bool = False, count_include_pad: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
+        # PyTorch's 1-d layer shows tuples in its repr, unlike the others.
         self.kernel_size, self.padding = expand_setting(kernel_size, 1), expand_setting(padding, 1)
         self.stride = self.kernel_size if stride is None else expand_setting(stride, 1)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
@@ -392,7 +393,7 @@ class FractionalMaxPool(Module):
         if (output_size is None) == (output_ratio is None):
             raise SettingError(name, "needs either output_size or output_ratio, and not both")
         is_number = isinstance(output_ratio, int | float)
-        self.output_ratio = (output_ratio,) * rank if is_number else output_ratio
+        self.output_ratio: Any = (output_ratio,) * rank if is_number else output_ratio
         if output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise SettingError(name, f"output_ratio must be between 0 and 1 (got {output_ratio})")
         self.return_indices = return_indices

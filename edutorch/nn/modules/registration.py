@@ -28,6 +28,7 @@ class ModuleTree:
     _non_persistent_buffers_set: set[str]
 
     def __init__(self) -> None:
+        # Not by assignment: `__setattr__` needs these registries.
         self.__dict__.update(
             _parameters={}, _buffers={}, _modules={}, _non_persistent_buffers_set=set()
         )
@@ -37,6 +38,7 @@ class ModuleTree:
         for registry in REGISTRIES:
             if registry in attributes and name in attributes[registry]:
                 return attributes[registry][name]
+        # Only called where the ordinary look-up failed, so ordinary attributes stay fast.
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
         if "_parameters" not in attributes:
             text += "; does its __init__ call super().__init__() first?"
@@ -52,11 +54,13 @@ class ModuleTree:
                 )
             object.__setattr__(self, name, value)
         elif isinstance(value, Parameter):
+            # A name lives in one registry only; in its own it keeps its place in the state_dict.
             self._remove_name(name, keep="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, ModuleTree):
             self._remove_name(name, keep="_modules")
             self.add_module(name, value)  # type: ignore[arg-type]
+        # After Parameter and Module, the frequent cases.
         elif isinstance(value, Buffer):
             self._remove_name(name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
@@ -122,6 +126,7 @@ class ModuleTree:
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' "
                 "(torch.nn.Parameter or None required)"
             )
+        # An optimizer would move the result, and the next forward pass would compute it anew.
         if param is not None and not param.is_leaf:
             raise ValueError(f"parameter '{name}' must be a leaf, not the result of an op")
         self._parameters[name] = run_registration_hooks("parameter", self, name, param)
@@ -165,6 +170,7 @@ class ModuleTree:
         memo = set() if memo is None else memo
         if self in memo:
             return
+        # Without this every path to a shared module is listed.
         if remove_duplicate:
             memo.add(self)
         yield prefix, self  # type: ignore[misc]

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, InvalidValueError, ShapeError, ValueRangeError, warn
-from ...ops import empty, index_select, reshape, transpose, zeros
+from ...ops import index_select, reshape, transpose, zeros
 from .. import functional as F
 from .. import init
 from ..common_types import DeviceLike, DTypeLike
@@ -30,6 +30,7 @@ from ..functional.rnn import (
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
+from .utils import register_empty
 
 __all__ = [
     "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
@@ -79,16 +80,15 @@ class RNNBase(Module):
         check_settings(self)
         self.dropout = float(dropout)
         self._all_weights = []
+        # PyTorch's names of the parameters, so that its state_dicts load.
         directions = ("", "_reverse") if bidirectional else ("",)
         for layer in range(num_layers):
             layer_input_size = self.output_size * len(directions) if layer else input_size
             for suffix in directions:
-                names = []
-                for part, shape in self.shapes(layer_input_size).items():
-                    names.append(f"{part}_l{layer}{suffix}")
-                    parameter = Parameter(empty(shape, device=device, dtype=dtype))
-                    self.register_parameter(names[-1], parameter)
-                self._all_weights.append(names)
+                shapes = self.shapes(layer_input_size).items()
+                named = {f"{part}_l{layer}{suffix}": shape for part, shape in shapes}
+                register_empty(self, named, device, dtype)
+                self._all_weights.append(list(named))
         self.reset_parameters()
 
     @property
@@ -144,6 +144,7 @@ class RNNBase(Module):
             if hx is not None:
                 states = permute_states(states, order)
             y, last_states = self.run_layers(data, sizes.tolist(), states)
+            # The user sees the states in the order of the batch before it was sorted.
             last_states = permute_states(last_states, inverse_order)
             y = PackedSequence(y, sizes, order, inverse_order)
             return y, self.unpack_state(last_states)
@@ -153,6 +154,7 @@ class RNNBase(Module):
                 {"input": tuple(input.shape)},
             )  # fmt: skip
         is_unbatched = input.ndim == 2
+        # The loops below know batches only.
         if is_unbatched:
             input, hx = self.add_batch_axis(input, hx)
         self.check_input(input, 3)
@@ -188,9 +190,10 @@ class RNNBase(Module):
         rows = self.num_layers * (2 if self.bidirectional else 1)
         sizes = (self.output_size, self.hidden_size) if self.mode == "LSTM" else (self.output_size,)
         if hx is None:
+            # As the input, not as the weights: under autocast these differ.
             factory_kwargs = {"dtype": input.dtype, "device": input.device}
             return tuple(zeros(rows, batch, size, **factory_kwargs) for size in sizes)
-        states = tuple(hx) if self.mode == "LSTM" else (hx,)
+        states = self.as_states(hx)
         names = ("hidden[0]", "hidden[1]") if self.mode == "LSTM" else ("hidden",)
         for name, size, state in zip(names, sizes, states, strict=True):
             if tuple(state.shape) != (rows, batch, size):
@@ -207,7 +210,7 @@ class RNNBase(Module):
         input = input.unsqueeze(0 if self.batch_first else 1)
         if hx is None:
             return input, None
-        states = tuple(hx) if self.mode == "LSTM" else (hx,)
+        states = self.as_states(hx)
         if any(state.ndim != 2 for state in states):
             ranks = [state.ndim for state in states]
             raise ShapeError(
@@ -215,6 +218,10 @@ class RNNBase(Module):
                 f"For unbatched 2-D input, hx should also be 2-D but got {ranks}-D tensors",
             )
         return input, self.unpack_state([state.unsqueeze(1) for state in states])
+
+    def as_states(self, hx: Any) -> State:
+        """Return the states that a user passed as a tuple."""
+        return tuple(hx) if self.mode == "LSTM" else (hx,)
 
     def unpack_state(self, states: Sequence[Tensor]) -> Any:
         """Return the states in the user's form: (h, c) for an LSTM, else h."""
@@ -255,6 +262,7 @@ class RNNBase(Module):
 def check_settings(layer: RNNBase) -> None:
     """Raise TypeError or ValueError for invalid settings."""
     name, dropout = type(layer).__name__, layer.dropout
+    # A bool is an int in Python, but True as a probability is a mistake.
     is_number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
     if not is_number or not 0 <= dropout <= 1:
         raise InvalidValueError(
@@ -396,6 +404,7 @@ class GRU(RNNBase):
 
 def refuse_projection(settings: dict[str, Any]) -> None:
     """Raise for `proj_size`, which only an LSTM has, and for unknown settings."""
+    # Named by itself, since it is an argument of the base class.
     if "proj_size" in settings:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
     if settings:
@@ -424,18 +433,16 @@ class RNNCellBase(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
-        for name, shape in (
-            ("weight_ih", (rows, input_size)), ("weight_hh", (rows, hidden_size)),
-            ("bias_ih", (rows,) if bias else None), ("bias_hh", (rows,) if bias else None),
-        ):  # fmt: skip
-            parameter = (
-                None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
-            )
-            self.register_parameter(name, parameter)
+        shapes = {
+            "weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size),
+            "bias_ih": (rows,) if bias else None, "bias_hh": (rows,) if bias else None,
+        }  # fmt: skip
+        register_empty(self, shapes, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Reinitialize the parameters."""
+        # An empty cell is valid in PyTorch.
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

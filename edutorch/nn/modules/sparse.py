@@ -41,6 +41,7 @@ class _EmbeddingBase(Module):
                 {"weight": tuple(_weight.shape), "expected": shape},
             )
         self.num_embeddings, self.embedding_dim = shape
+        # Counted from the front, as it is compared with indices.
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         if _weight is None:
             self.weight = Parameter(empty(shape, device=device, dtype=dtype))
@@ -52,6 +53,7 @@ class _EmbeddingBase(Module):
         """Reinitialize the parameters."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
+            # Through `data`: the reset is no step that autograd should record.
             self.weight.data[self.padding_idx] = 0
 
 

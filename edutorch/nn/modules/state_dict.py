@@ -74,6 +74,7 @@ class ModuleState(ModuleTree):
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
+        # The layout of a class may change; loading code reads the version it was saved with.
         metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = metadata
@@ -191,6 +192,7 @@ def save_module_state(
     module: Module, destination: dict[str, Any], prefix: str, keep_vars: bool
 ) -> None:
     for name, tensor in own_state(module):
+        # An uninitialized tensor has nothing to detach.
         is_kept = keep_vars or is_lazy(tensor)
         destination[prefix + name] = tensor if is_kept else tensor.detach()
     if has_extra_state(module, "get_extra_state"):
@@ -212,11 +214,13 @@ def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -
     copied: Any = OrderedDict(state)  # hooks and subclasses may change it
     if metadata is not None:
         copied._metadata = metadata
+    # Before loading: afterwards each owner holds a tensor of its own.
     ties = find_ties(module) if assign else []
     load_tree(module, copied, "", metadata or {}, assign, keys, problems)
     for tensor, owners in ties:
         restore_tie(tensor, owners)
     missing, unexpected = keys
+    # PyTorch lists the missing keys first, hence both are put in front.
     if strict:
         if unexpected:
             problems.insert(0, f"Unexpected key(s) in state_dict: {quote_keys(unexpected)}. ")
@@ -256,7 +260,7 @@ def restore_tie(tensor: Tensor, owners: list[Owner]) -> None:
 
 
 def load_tree(
-    module: Module, state: OrderedDict[str, Any], prefix: str, metadata: dict[str, Any],
+    module: Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any],
     assign: bool, keys: _IncompatibleKeys, problems: list[str],
 ) -> None:  # fmt: skip
     """Load a module and then its children, each from its own part of the state."""
@@ -267,6 +271,7 @@ def load_tree(
     for name, child in module._modules.items():
         if child is not None:
             path = f"{prefix}{name}."
+            # Each child sees only its own keys, so that unexpected ones are reported once.
             child_state = {key: value for key, value in state.items() if key.startswith(path)}
             load_tree(child, child_state, path, metadata, assign, keys, problems)
     for hook in tuple(module._load_state_dict_post_hooks.values()):
@@ -316,6 +321,7 @@ def load_module_state(
     elif strict and has_extra != (extra_key in state):
         (missing if has_extra else unexpected).append(extra_key)
     for key in state if strict else ():
+        # The first part after the prefix tells whether a child or this module should know the key.
         if key.startswith(prefix) and key != extra_key:
             first, dot, _ = key[len(prefix) :].partition(".")
             if first not in (module._modules if dot else own):
@@ -371,11 +377,13 @@ class ModuleConversions(ModuleTree):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the data of every parameter, gradient and buffer by `fn` of it."""
+        # Children first, as in PyTorch.
         if recurse:
             for child in self.children():
                 child._apply(fn)
         for tensor in self._parameters.values():
             if tensor is not None:
+                # The parameter stays the same object: an optimizer holds it.
                 tensor.data = fn(tensor.detach())
                 if tensor.grad is not None:
                     tensor.grad.data = fn(tensor.grad.detach())
@@ -409,11 +417,13 @@ class ModuleConversions(ModuleTree):
                 dtype = argument
             elif isinstance(argument, str | Device):
                 device = argument
+            # PyTorch takes a bare number for the index of a GPU.
             elif isinstance(argument, int) and not isinstance(argument, bool):
                 device = f"cuda:{argument}"
             elif not isinstance(argument, bool | None):
                 raise TypeError(f"to: expected a dtype, a device or a tensor, got {argument!r}")
         dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        # Weights of integers could not be trained; `type` converts even so.
         if dtype is not None and dtype.category < 2:
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 from ...core.tensor import Tensor
 from ...errors import ShapeError, ValueRangeError
@@ -35,16 +36,18 @@ class TransformerLayer(Module):
     """Base of encoder and decoder layers: attention, feed-forward network, norms."""
 
     activation: Callable[[Tensor], Tensor]
+    attentions: ClassVar[tuple[str, ...]]
 
     def __init__(
-        self, attentions: tuple[str, ...], d_model: int, nhead: int, dim_feedforward: int,
-        dropout: float, activation: Activation, layer_norm_eps: float, batch_first: bool,
-        norm_first: bool, bias: bool, device: DeviceLike, dtype: DTypeLike,
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         factory_kwargs = {"device": device, "dtype": dtype}
-        blocks = len(attentions) + 1
-        for name in attentions:
+        blocks = len(self.attentions) + 1  # the last is the feed-forward network
+        for name in self.attentions:
             attention = MultiheadAttention(
                 d_model, nhead, dropout, bias, batch_first=batch_first, **factory_kwargs
             )
@@ -70,6 +73,11 @@ class TransformerLayer(Module):
             query, key, key, attn_mask=mask, key_padding_mask=padding, need_weights=False,
             is_causal=is_causal,
         )[0]  # fmt: skip
+
+    def _sa_block(
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
+        return self.dropout1(self.attend(self.self_attn, x, x, mask, padding, is_causal))
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """Compute W₂ f(W₁ x) at each position."""
@@ -108,16 +116,7 @@ class TransformerEncoderLayer(TransformerLayer):
     torch.Size([5, 2, 8])
     """
 
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: DeviceLike = None,
-        dtype: DTypeLike = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            ("self_attn",), d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
-            batch_first, norm_first, bias, device, dtype,
-        )  # fmt: skip
+    attentions = ("self_attn",)
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None,
@@ -132,16 +131,12 @@ class TransformerEncoderLayer(TransformerLayer):
             is_causal: whether `src_mask` is the causal mask.
         """
         x = src
+        # The residual path then has no norm in it, so gradients pass unchanged to the first layer.
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
             return x + self._ff_block(self.norm2(x))
         x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
         return self.norm2(x + self._ff_block(x))
-
-    def _sa_block(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
-        return self.dropout1(self.attend(self.self_attn, x, x, mask, padding, is_causal))
 
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout2(self.feed_forward(x))
@@ -162,16 +157,7 @@ class TransformerDecoderLayer(TransformerLayer):
     torch.Size([5, 2, 8])
     """
 
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: DeviceLike = None,
-        dtype: DTypeLike = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            ("self_attn", "multihead_attn"), d_model, nhead, dim_feedforward, dropout, activation,
-            layer_norm_eps, batch_first, norm_first, bias, device, dtype,
-        )  # fmt: skip
+    attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
@@ -190,11 +176,6 @@ class TransformerDecoderLayer(TransformerLayer):
         x = self.norm1(x + self._sa_block(x, *self_attention_args))
         x = self.norm2(x + self._mha_block(x, *cross_attention_args))
         return self.norm3(x + self._ff_block(x))
-
-    def _sa_block(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
-        return self.dropout1(self.attend(self.self_attn, x, x, mask, padding, is_causal))
 
     def _mha_block(
         self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None,
@@ -277,6 +258,7 @@ class TransformerDecoder(Module):
 
 def clone_layers(layer: Module, count: int) -> ModuleList:
     """Return deep copies of a layer, which do not share parameters."""
+    # As in PyTorch the copies begin with equal weights; training makes them differ.
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
@@ -329,6 +311,7 @@ class Transformer(Module):
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     def _reset_parameters(self) -> None:
+        # Biases and norms keep their own initial values.
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 init.xavier_uniform_(parameter)
@@ -373,4 +356,5 @@ class Transformer(Module):
         tensor([[0., -inf],
                 [0., 0.]])
         """
+        # Floats, not bools: PyTorch adds it to the scores.
         return triu(full((sz, sz), -math.inf, device=device, dtype=dtype), 1)

@@ -32,6 +32,7 @@ class Upsample(Module):
         self.scale_factor: float | Sequence[float] | None = scale_factor
         if isinstance(scale_factor, int | float):
             self.scale_factor = float(scale_factor)
+        # PyTorch stores floats, also for whole numbers; its repr shows them.
         elif scale_factor is not None:
             self.scale_factor = tuple(float(factor) for factor in scale_factor)
         self.recompute_scale_factor = recompute_scale_factor

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
+
+from ...ops import empty
+from ..common_types import DeviceLike, DTypeLike
+from ..parameter import Parameter
+from .module import Module
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
@@ -50,6 +55,19 @@ def _list_with_default(out_size: int | Sequence[int | None], defaults: Sequence[
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
     pairs = zip(out_size, defaults[-len(out_size) :], strict=True)
     return [size if size is not None else default for size, default in pairs]
+
+
+def register_empty(
+    module: Module, shapes: Mapping[str, tuple[int, ...] | None], device: DeviceLike,
+    dtype: DTypeLike,
+) -> None:  # fmt: skip
+    """Register an uninitialized parameter of each name and shape, or None where there is none.
+
+    The order is that of the `state_dict`, and of the random numbers of `reset_parameters`.
+    """
+    for name, shape in shapes.items():
+        parameter = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
+        module.register_parameter(name, parameter)
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:

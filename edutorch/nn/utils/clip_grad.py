@@ -39,6 +39,7 @@ def get_total_norm(
     tensor_list = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not tensor_list:
         return tensor(0.0)
+    # The norm of the norms is that of all elements together, without a copy of them.
     norms = [to_same_device(tensor_list[0], vector_norm(t, norm_type)) for t in tensor_list]
     total = vector_norm(stack(norms), norm_type)
     if error_if_nonfinite and not bool(isfinite(total)):
@@ -76,6 +77,7 @@ def clip_grads_with_norm_(
     >>> x.grad
     tensor([2.0000])
     """
+    # A tensor, not a number: on a GPU reading it would wait for all kernels.
     factor = clamp(max_norm / (total_norm + 1e-6), max=1.0)
     with no_grad():
         for parameter in select_with_grad(parameters, "clip_grads_with_norm_"):

@@ -52,5 +52,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
                 "vector_to_parameters", f"the vector ends before the parameters: {vec.numel()} "
                 "numbers are too few", {"vec": tuple(vec.shape)},
             )  # fmt: skip
+        # A view: the parameters share the vector's memory, as in PyTorch.
         parameter.data = reshape(part, parameter.shape).detach()
         start += parameter.numel()

@@ -44,6 +44,7 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Any:
     True
     """
     check_fusable("fuse_conv_bn_eval", conv, bn)
+    # Settings such as stride and groups come along with the copy.
     fused = copy.deepcopy(conv)
     fused.weight, fused.bias = fuse_conv_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias,
@@ -57,6 +58,7 @@ def fuse_conv_bn_weights(
     bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False,
 ) -> Pair:  # fmt: skip
     """Return weight and bias of the fused convolution."""
+    # The axis of the output channels; a transposed convolution has it second.
     axis = 1 if transpose else 0
     shape = [-1 if index == axis else 1 for index in range(conv_w.ndim)]
     scale = rsqrt(bn_rv + bn_eps) * (ones_like(bn_rm) if bn_w is None else bn_w)
@@ -71,6 +73,7 @@ def fuse_parameters(
     """Return the fused weight and bias; the bias passes through the batch norm, too."""
     old_bias = zeros_like(mean) if old_b is None else old_b
     bias = (old_bias - mean) * scale + (zeros_like(mean) if shift is None else shift)
+    # The averages may be float32 beside weights of float16.
     bias_dtype = old_w.dtype if old_b is None else old_b.dtype
     requires_grad = old_bias.requires_grad
     return (

@@ -100,6 +100,8 @@ class _SpectralNorm(Module):
             matrix = as_matrix(weight.detach(), self.dim)
             self.register_buffer("_u", random_direction(weight, matrix.shape[0], eps))
             self.register_buffer("_v", random_direction(weight, matrix.shape[1], eps))
+            # The weight moves little in a step, so later one iteration is enough; here it starts at
+            # random.
             self._power_method(matrix, 15)
 
     def _power_method(self, matrix: Tensor, steps: int) -> None:
@@ -182,14 +184,17 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "householder":
             A = tril(X, -1)
             Q = householder_product(A, 2.0 / (1.0 + (A * A).sum(-2)))
+            # Reflections fix all signs; the diagonal, which `tril` leaves free, stores them.
             return Q * unsqueeze(X.detach().diagonal(dim1=-2, dim2=-1).int(), -2)
         X = tril(X)
         if n != k:
             X = cat([X, X.new_zeros((*X.shape[:-2], n, n - k))], -1)
+        # Skew-symmetric: the generator of rotations, whatever X is.
         A = X - X.mH
         if self.orthogonal_map == "matrix_exp":
             return matrix_exp(A)[..., :k]
         identity = eye(n, dtype=A.dtype, device=A.device)
+        # 1 - A/2 is never singular: the eigenvalues of A are imaginary.
         return solve(identity - A / 2, identity + A / 2)[..., :k]
 
     def right_inverse(self, Q: Tensor) -> Tensor:
@@ -220,6 +225,7 @@ class _Orthogonal(Module):
 
 def complete_basis(Q: Tensor) -> Tensor:
     """Extend the columns of Q, made orthonormal, to a square orthogonal matrix."""
+    # The exact values are kept where possible: a QR would change signs.
     n, k = Q.shape[-2:]
     if n == k and is_orthogonal(Q):
         return Q.clone()

@@ -50,6 +50,7 @@ def cached() -> Iterator[None]:
     if CACHE.get() is not None:
         yield
         return
+    # A context variable: other threads and tasks compute their own.
     token = CACHE.set({})
     try:
         yield
@@ -74,6 +75,7 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
+        # The inverses in reverse order, as f(g(x)) = y needs g⁻¹(f⁻¹(y)).
         with no_grad():
             new: Any = original
             for module in reversed(self):
@@ -92,6 +94,7 @@ class ParametrizationList(ModuleList):
                     None, "When `right_inverse` outputs one tensor, it may not change the dtype.",
                     {"original": dtype, "right_inverse(original)": new.dtype},
                 )  # fmt: skip
+            # The same object, so that an optimizer made before still trains it.
             original.data = new.detach()
             register_tensor(self, "original", original)
         else:
@@ -107,10 +110,10 @@ class ParametrizationList(ModuleList):
                 None, "'right_inverse' must return a Tensor or a Sequence of tensors (list, "
                 f"tuple...). Got element {index} of the sequence with type {type(part).__name__}.",
             )  # fmt: skip
-        part = part.detach().clone()
+        tensor = part.detach().clone()
         if isinstance(original, Parameter):
-            part = Parameter(part, original.requires_grad)
-        register_tensor(self, f"original{index}", part)
+            tensor = Parameter(tensor, original.requires_grad)
+        register_tensor(self, f"original{index}", tensor)
 
     def right_inverse(self, value: Tensor) -> None:
         """Set the original tensors so that the parametrized tensor becomes `value`.
@@ -198,6 +201,7 @@ def inject_class(module: Module) -> None:
             copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return memo[id(self)]
 
+    # Properties belong to classes, and other instances of this class must not get them.
     cls = type(module)
     members = {"__getstate__": refuse, "__deepcopy__": deepcopy, "__module__": cls.__module__}
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), members)
@@ -237,6 +241,7 @@ def register_parametrization(
     >>> list(layer.state_dict())
     ['bias', 'parametrizations.weight.original']
     """
+    # Spectral norm iterates only in training.
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         if not unsafe:

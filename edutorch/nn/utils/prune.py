@@ -63,6 +63,7 @@ class BasePruningMethod:
         if hook_id is None:
             with no_grad():
                 mask = method.compute_mask(scores.detach(), ones_like(original.detach()))
+            # The same tensor under another name, so that an optimizer made before still trains it.
             module.register_parameter(f"{name}_orig", original)
             del module._parameters[name]
         else:
@@ -170,6 +171,7 @@ class PruningContainer(BasePruningMethod):
             part = (slice(None),) * axis + (remaining,)
         else:
             raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+        # What earlier methods pruned takes no part: an amount counts what remains.
         new[part] = method.compute_mask(t[part], mask[part]).to(new.dtype)
         return new
 
@@ -205,6 +207,7 @@ class Unstructured(Amount):
         mask, count = default_mask.clone(), resolve_count(self.amount, t.numel())
         if count:
             flat = reshape(mask, (-1,))
+            # `largest=False`: these are pruned, not kept.
             flat[topk(reshape(self.scores(t), (-1,)), count, largest=False)[1]] = 0
             mask = reshape(flat, mask.shape)
         return mask

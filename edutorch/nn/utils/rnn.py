@@ -76,6 +76,7 @@ class PackedSequence(PackedParts):
     ) -> PackedSequence:  # fmt: skip
         """Create the tuple. Raises: ValueError: `batch_sizes` is not on the CPU."""
         if batch_sizes is None:
+            # PyTorch's older form: one pair instead of two arguments.
             data, batch_sizes = data
         elif batch_sizes.device.type != "cpu":
             raise ValueError(
@@ -176,6 +177,7 @@ def pack_padded_sequence(
     sizes = check_lengths(lengths, rows)
     order = None
     if not enforce_sorted:
+        # Stable, so that equally long sequences keep their order.
         order = argsort(sizes, descending=True, stable=True)
         sizes, order = sizes[order], order.to(input.device)
         rows = index_select(rows, 1, order)
@@ -186,6 +188,7 @@ def pack_padded_sequence(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True",
             {"lengths": length_list}, "enforce_sorted=False sorts them",
         )  # fmt: skip
+    # On the CPU: the loop over times reads the sizes as Python integers.
     is_active = arange(length_list[0], device="cpu")[:, None] < sizes
     data = rows[: length_list[0]][is_active.to(input.device)]
     return PackedSequence(data, sum(is_active, 1), order, None)

@@ -102,6 +102,7 @@ def spectral_norm(
     rows, columns = as_matrix(weight.detach(), hook.dim).shape
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)
+    # A plain attribute, which the hook replaces before each call.
     setattr(module, name, weight.detach())
     module.register_buffer(f"{name}_u", random_direction(weight, rows, eps))
     module.register_buffer(f"{name}_v", random_direction(weight, columns, eps))

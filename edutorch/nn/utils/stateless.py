@@ -1,4 +1,4 @@
-"""Calling a module with other tensors in place of its parameters, as `func.functional_call` does."""
+"""Calling a module with other tensors as its parameters, as `func.functional_call` does."""
 
 from __future__ import annotations
 

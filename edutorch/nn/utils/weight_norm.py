@@ -82,6 +82,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
     length = norm_except_dim(weight.detach(), 2, hook.dim)
     module.register_parameter(f"{name}_g", Parameter(length))
     module.register_parameter(f"{name}_v", Parameter(weight.detach()))
+    # Once now, so that the weight can be read before the first call.
     hook(module, ())
     module.register_forward_pre_hook(hook)
     return module

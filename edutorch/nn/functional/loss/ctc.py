@@ -246,7 +246,7 @@ def check_lengths(name: str, lengths: Lengths, batch: int, maximum: int) -> list
         if lengths.dtype.category != 1:
             raise DTypeError("ctc_loss", f"{name} must be integral", {name: lengths.dtype})
         lengths = reshape(lengths, (-1,)).tolist()
-    values = [lengths] if isinstance(lengths, int) else list(lengths)
+    values: list[int] = [lengths] if isinstance(lengths, int) else list(lengths)  # type: ignore[arg-type]
     if len(values) != batch:
         raise ShapeError(
             "ctc_loss", f"{name} must be of size batch_size",

@@ -16,7 +16,14 @@ from ....ops import clamp, conj_physical, log, sgn, sigmoid, sign
 from ....ops.complex import has_complex_dtype
 from ..activation import hardtanh_forward
 from ..op_decorators import ArrayOrTensor, Shape, compute_in_float32, layer
-from .reduction import LOSSES, REDUCTIONS, TargetShapeError, reduction_error
+from .reduction import (
+    LOSSES,
+    REDUCTIONS,
+    TargetShapeError,
+    mean_divisor,
+    reduce_array,
+    reduction_error,
+)
 
 
 @layer(dtypes="f", accumulates=True)
@@ -70,22 +77,22 @@ ONE_HOT_MIN_SIZE = 256
 
 
 def nll_backward(
-    g: ArrayOrTensor, shape: tuple[int, ...], target: ArrayOrTensor, weight: ArrayOrTensor | None,
+    g: ArrayOrTensor, input_shape: Shape, target: ArrayOrTensor, weight: ArrayOrTensor | None,
     ignore_index: int, reduction: str,
 ) -> Any:  # fmt: skip
     """`nll_grad`; for 2-d inputs as a one-hot gradient, which `log_softmax` can use directly."""
-    small = len(shape) != 2 or shape[0] * shape[1] < ONE_HOT_MIN_SIZE
+    small = len(input_shape) != 2 or input_shape[0] * input_shape[1] < ONE_HOT_MIN_SIZE
     if small or g.__class__ is not ndarray or current().op_recorder is not None:
-        return nll_grad(g, target, weight, shape, ignore_index, reduction)
+        return nll_grad(g, target, weight, input_shape, ignore_index, reduction)
     xp, target_and_weight = backends.CPU.xp, (unwrap(target), unwrap(weight))
-    classes, values = gradient_at_targets(xp, g, shape, *target_and_weight, ignore_index, reduction)
-    return OneHotGradient(shape, classes, values, g.dtype)
+    classes, values = gradient_at_targets(
+        xp, g, input_shape, *target_and_weight, ignore_index, reduction
+    )
+    return OneHotGradient(input_shape, classes, values, g.dtype)
 
 
 nll_loss.vjp(
-    input=lambda g, input_shape, target, weight, ignore_index, reduction: nll_backward(
-        g, input_shape, target, weight, ignore_index, reduction
-    ),
+    input=nll_backward,
     latex=r"-g\,w_t / \textstyle\sum w_t \text{ at the right class}",
 )
 
@@ -212,13 +219,6 @@ def mse_loss(xp: Namespace, input: Array, target: Array, *, reduction: str = "me
     return reduce_array(xp, difference * difference, reduction)
 
 
-mse_loss.vjp(
-    input=lambda g, input, target, reduction: mse_backward(g, input, target, reduction),
-    target=lambda g, input, target, reduction: -mse_backward(g, input, target, reduction),
-    latex={"input": r"\tfrac{2}{n}\,g\,(x-t)", "target": r"-\tfrac{2}{n}\,g\,(x-t)"},
-)
-
-
 def mse_backward(
     g: ArrayOrTensor, input: ArrayOrTensor, target: ArrayOrTensor, reduction: str
 ) -> Any:
@@ -226,20 +226,17 @@ def mse_backward(
     return g * (difference * (2 / mean_divisor(difference, reduction)))
 
 
+mse_loss.vjp(
+    input=mse_backward,
+    target=lambda g, input, target, reduction: -mse_backward(g, input, target, reduction),
+    latex={"input": r"\tfrac{2}{n}\,g\,(x-t)", "target": r"-\tfrac{2}{n}\,g\,(x-t)"},
+)
+
+
 @layer(promotion="promote", dtypes="fc")
 def l1_loss(xp: Namespace, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """Mean absolute error: y = |x - t|, averaged."""
     return reduce_array(xp, xp.abs(input - target), reduction)
-
-
-l1_loss.vjp(
-    input=lambda g, input, target, reduction: l1_backward(g, input, target, reduction),
-    target=lambda g, input, target, reduction: -l1_backward(g, input, target, reduction),
-    latex={
-        "input": r"\tfrac{g}{n}\,\mathrm{sign}(x-t)",
-        "target": r"-\tfrac{g}{n}\,\mathrm{sign}(x-t)",
-    },
-)
 
 
 def l1_backward(
@@ -250,6 +247,16 @@ def l1_backward(
         conj_physical(sgn(difference)) if has_complex_dtype(difference) else sign(difference)
     )
     return g * (difference * (1 / mean_divisor(difference, reduction)))
+
+
+l1_loss.vjp(
+    input=l1_backward,
+    target=lambda g, input, target, reduction: -l1_backward(g, input, target, reduction),
+    latex={
+        "input": r"\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+        "target": r"-\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+    },
+)
 
 
 @layer(promotion="promote", dtypes="f", accumulates=True)
@@ -306,26 +313,6 @@ smooth_l1_loss.vjp(
     ),
     latex={"input": SMOOTH_L1_LATEX, "target": f"-{SMOOTH_L1_LATEX}"},
 )
-
-
-def reduce_array(xp: Namespace, losses: Array, reduction: str) -> Array:
-    """Reduce losses as `reduce_losses` does, on arrays."""
-    if reduction == "none":
-        return losses
-    if reduction not in REDUCTIONS:
-        raise reduction_error(reduction)
-    is_half = losses.itemsize == 2  # 16-bit floats are accumulated in float32
-    total = xp.sum(losses, dtype="float32") if is_half else xp.sum(losses)
-    total = total if reduction == "sum" else total / (losses.size or float("nan"))
-    return total.astype(losses.dtype) if is_half else total
-
-
-def mean_divisor(losses: ArrayOrTensor, reduction: str) -> int:
-    """Return the divisor of a mean, 1 for other reductions."""
-    total = 1
-    for size in losses.shape if reduction == "mean" else ():
-        total *= size
-    return total or 1
 
 
 @layer(promotion="same", dtypes="f", public="binary_cross_entropy")

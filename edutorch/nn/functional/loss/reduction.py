@@ -1,18 +1,17 @@
-"""The reduction of elementwise losses to one value."""
+"""What all losses share: the reduction to one value, and the check of shapes."""
 
 from __future__ import annotations
 
-from ....backends.numpy import Array
+from ....backends.numpy import Array, Namespace
 from ....core.shapes import Size
 from ....core.tensor import Tensor
 from ....errors import ShapeError, running_function, warn
 from ....ops import mean, sum
-from ..op_decorators import SettingError
+from ..op_decorators import ArrayOrTensor, SettingError
 
 __all__: list[str] = []
 
 REDUCTIONS = ("mean", "sum", "none")
-
 
 LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
@@ -81,3 +80,23 @@ def check_same_shape(op: str, input: Array, target: Array, stretch: bool = True)
         f"({Size(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
         f"Please ensure they have the same size. It compares more pairs than meant; {hint}."
     )
+
+
+def reduce_array(xp: Namespace, losses: Array, reduction: str) -> Array:
+    """Reduce losses as `reduce_losses` does, on arrays."""
+    if reduction == "none":
+        return losses
+    if reduction not in REDUCTIONS:
+        raise reduction_error(reduction)
+    is_half = losses.itemsize == 2  # 16-bit floats are accumulated in float32
+    total = xp.sum(losses, dtype="float32") if is_half else xp.sum(losses)
+    total = total if reduction == "sum" else total / (losses.size or float("nan"))
+    return total.astype(losses.dtype) if is_half else total
+
+
+def mean_divisor(losses: ArrayOrTensor, reduction: str) -> int:
+    """Return the divisor of a mean, 1 for other reductions."""
+    total = 1
+    for size in losses.shape if reduction == "mean" else ():
+        total *= size
+    return total or 1
