@@ -18,12 +18,12 @@ import hashlib
 from collections.abc import Callable
 from itertools import pairwise
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..backends.kernel_registry import Slot, slot
+from ..backends.kernel_registry import Slot, declarations, slot
 from ..backends.numpy import Array
 from ..core.tensor import Tensor, array_of
 from ..errors import CodeLocation
@@ -220,10 +220,6 @@ class ElementNamespace:
 Maker = Callable[[KernelSource], Callable[..., None]]
 
 
-def make_nothing(source: KernelSource) -> Callable[..., None]:
-    raise NotImplementedError("no kernel is attached to this optimizer")
-
-
 class FusedKernel:
     """The kernels of an optimizer's rule, one for each combination of settings in use.
 
@@ -232,24 +228,35 @@ class FusedKernel:
             parameters, and the rule may change them.
 
     Attributes:
-        slot: the slot of the kernel for the default settings.
+        slot: the slot of the kernel for the default settings, if it is declared. Those for other
+            settings have a hash of their source in their names.
+        maker: makes a kernel of its source; it is set when `kernels/cpu/optimizers.py` is imported.
     """
+
+    maker: ClassVar[Maker]
 
     def __init__(self, *, scalars: tuple[str, ...] = ()) -> None:
         self.scalars = scalars
         self.slots: dict[tuple[Any, ...], Slot] = {}
-        self.maker: Maker = make_nothing  # until a kernel is attached
         self.tables: WeakKeyDictionary[Any, dict[Any, PointerTable]] = WeakKeyDictionary()
 
     def __set_name__(self, owner: type[Optimizer], name: str) -> None:
         self.owner = owner
-        self.slot = slot(f"{owner.__name__}.{name}")
+        key = f"{owner.__name__}.{name}"
+        self.slot, self.is_declared = self.slot_of(key, self.default_source), key in declarations()
+
+    @staticmethod
+    def slot_of(key: str, source: Callable[[], KernelSource]) -> Slot:
+        """Return a slot whose kernel is made from a source."""
+        made = slot(key)
+        made.file, made.maker = "optimizers", lambda: FusedKernel.maker(source())
+        return made
 
     def kernel(self, device: str) -> Callable[[Maker], Maker]:
-        """Attach what makes a kernel of its source: `@optim.Adam.fused_kernel.kernel("cpu")`."""
+        """Declare a kernel, so that `warmup` makes it: `@optim.Adam.fused_kernel.kernel("cpu")`."""
 
         def attach(maker: Maker) -> Maker:
-            self.maker = maker
+            FusedKernel.maker = staticmethod(maker)  # type: ignore[assignment]
             self.slot.kernel(device)(functools.wraps(maker)(lambda: maker(self.default_source())))
             return maker
 
@@ -326,21 +333,14 @@ class FusedKernel:
         trace = Trace(columns)
         trace.run(optimizer, group, host_state)
         program = trace.program()
-        found = self.slots.get(program)
-        if found is None:
+        if program not in self.slots:
             source = trace.source()
-            found = self.slots[program] = (
-                self.slot if source == self.default_source() else self.slot_of(source)
-            )
-        return found, trace.scalars
-
-    def slot_of(self, source: KernelSource) -> Slot:
-        """Return the slot of a kernel for other settings, named by a hash of its source."""
-        digest = hashlib.sha256(repr(source).encode()).hexdigest()[:12]
-        other = slot(f"{self.slot.name}.{digest}")
-        # `self.maker` is set when this file is imported, before `other.maker` is called.
-        other.file, other.maker = self.slot.file, lambda: self.maker(source)
-        return other
+            if self.is_declared and source == self.default_source():
+                self.slots[program] = self.slot
+            else:
+                digest = hashlib.sha256(repr(source).encode()).hexdigest()[:12]
+                self.slots[program] = self.slot_of(f"{self.slot.name}.{digest}", lambda: source)
+        return self.slots[program], trace.scalars
 
     def default_source(self) -> KernelSource:
         """Return the source of the kernel for the default settings."""

@@ -329,3 +329,56 @@ def test_a_step_count_of_any_dtype_is_read_as_it_is(name, dtypes):
     fast = counted()
     with reference_only():
         assert counted() == fast
+
+
+def test_each_fused_optimizer_has_cases():
+    fused_names = {name for name in optim.__all__
+                   if getattr(getattr(optim, name), "fused_kernel", None) is not None}  # fmt: skip
+    assert fused_names == set(CASES)
+
+
+class SignDescent(optim.Optimizer):
+    """The example of CONTRIBUTING.md, with a momentum."""
+
+    fused_kernel = fused.FusedKernel()
+
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    def init_state(self, group, param):
+        return {"average": edutorch.zeros_like(param)}
+
+    def update(self, xp, group, param, grad, state):
+        average = state["average"]
+        average *= 0.9
+        average += grad
+        param -= group["lr"] * xp.sign(average)
+
+
+def test_an_optimizer_of_ones_own_is_fused_as_it_is(calls):
+    def stepped():
+        (param,), _ = made("SGD", {}, [(100, 90)], edutorch.float32)
+        optimizer = SignDescent([param], 0.1)
+        for step in range(4):
+            give_gradients([param], step)
+            optimizer.step()
+        return everything([param], optimizer)
+
+    fast = stepped()
+    assert len(calls) == 3
+    with reference_only():
+        assert stepped() == fast
+
+
+def test_a_rule_that_looks_at_values_cannot_be_traced():
+    class Deciding(optim.Optimizer):
+        fused_kernel = fused.FusedKernel()
+
+        def update(self, xp, group, param, grad, state):
+            if grad > 0:
+                param -= grad
+
+    w = edutorch.ones(10_000, requires_grad=True)
+    w.grad = edutorch.ones(10_000)
+    with pytest.raises(TypeError, match=r"use where\(\)"):
+        Deciding([w], {}).step()
