@@ -70,6 +70,7 @@ def check_arguments(
                 and (value is not None or wanted == "Tensor")
             ):
                 raise no_tensor(name, parameter.name, value)
+        # A default may be of another type than its annotation, as a sentinel is.
         elif value is not parameter.default and not matches_annotation(value, wanted):
             raise wrong_argument(name, parameter.name, value, wanted)
 
@@ -86,8 +87,10 @@ def explain_failure(
     None: the error is clear as it is, or came from a function of the user that was called there.
     """
     message = str(error)
+    # An error in a function of the user, called from here, is the user's own.
     if isinstance(error, EdutorchError) or is_too_large(error) or not is_inside(error):
         return None
+    # We raised it ourselves, in words: only the name is missing.
     if type(error) is ValueError and not is_library_message(message):
         return InvalidValueError(name, message.removeprefix(f"{name}: "))
     if type(error) is TypeError and error.__traceback__.tb_next is None:  # of the call itself
@@ -101,6 +104,7 @@ def explain_failure(
     if isinstance(error, IndexError):
         headline = "a dimension or an index is missing" if is_library_message(message) else message
         return DimError(name, headline, rows)
+    # "'int' object has no …" is Python's word about our code, not about the user's call.
     if type(error) is TypeError and not is_library_message(message) and "' object " not in message:
         return ArgumentError(name, message.removeprefix(f"{name}: "))
     return ArgumentError(name, "the arguments do not fit together", rows)
@@ -118,6 +122,7 @@ def call_as(
     except FAILURES as error:
         if isinstance(error, EdutorchError):
             raise
+        # Only now: a call that succeeds must not pay for the search.
         parameters = list(inspect.signature(function).parameters.values())
         check_arguments(name, parameters, args, named)
         better = explain_failure(name, error, parameters, args, named)
@@ -159,12 +164,14 @@ def describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"{tuple(value.shape)} {value.dtype}"
     text = repr(value)
+    # A long list would hide the other rows of the message.
     return text if len(text) <= 60 else type(value).__name__
 
 
 def is_inside(error: Exception) -> bool:
     """Return True if only functions of this library and of NumPy ran below its caller."""
     traceback: TracebackType | None = error.__traceback__
+    # The first frame is the wrapper's own.
     traceback = traceback and traceback.tb_next
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__", "")
@@ -183,6 +190,7 @@ def with_argument_checks(
         autocasts: let autocast see the call as a whole; a method's is left to its ops.
     """
     parameters = list(inspect.signature(function).parameters.values())
+    # Worked out once; a call then only compares classes.
     name, ordinary, by_keyword = function.__name__, *classes_of(parameters)
 
     @functools.wraps(function)
@@ -201,12 +209,14 @@ def with_argument_checks(
                     return autocast.call(function, name, args, named)
             return function(*args, **named)
         except (*FAILURES, EdutorchError) as error:
+            # The wrong argument is named first: what failed inside may only be its consequence.
             check_arguments(name, parameters, args, named, isinstance(error, EdutorchError))
             if isinstance(error, EdutorchError):
                 raise
             better = explain_failure(name, error, parameters, args, named)
             if better is None:
                 raise
+            # `from`: the original stays visible below, for whoever debugs this library.
             raise better from error
 
     return called

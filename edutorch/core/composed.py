@@ -85,6 +85,7 @@ def takes_out(function: F) -> F:
 
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
+    # `**named` has to stay behind `out`.
     last = parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
     new = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
     parameters.insert(len(parameters) - last, new)
@@ -94,6 +95,7 @@ def takes_out(function: F) -> F:
 
 def write_into(name: str, out: Any, result: Any) -> Any:
     """Write one result, or each of several, into the tensors of `out`."""
+    # `write_out` reads three attributes of an op, which a composed function lacks.
     op: Any = SimpleNamespace(name=name, title=name, casts_out=name in CASTING)
     if not isinstance(result, tuple):
         return write_out(op, out, result)
@@ -113,6 +115,7 @@ def with_twin(function: F) -> F:
             with override_modes(autocast=None):
                 return twin(self, *args, **named)
         refuse_leaf(self, name)
+        # The function computes with the former value, while `self` is going to be the result.
         before = alias_with_history(self)
         if current().grad:  # the ops inside may have saved the elements as they were
             before._array, before._writes = self._array.copy(), None
@@ -141,6 +144,7 @@ def recorded_as(name: str | Callable[..., str]) -> Callable[[F], F]:
     def decorator(function: F) -> F:
         @functools.wraps(function)
         def recorded(*args: Any, **settings: Any) -> Any:
+            # A node that is younger was recorded by this call; an older one belongs to an argument.
             start = clock()
             result = function(*args, **settings)
             for tensor in (result,) if result.__class__ is Tensor else results_of(result):
@@ -162,5 +166,6 @@ def results_of(result: object) -> tuple[Tensor, ...]:
 
 def name_node(node: Any, name: Any) -> None:
     """Name a node; an `OutputNode` keeps the name of its op."""
+    # Of several outputs, the name is that of the node behind them.
     if name and node.__class__ is not OutputNode:
         node.__class__ = node.op.node_types.get(name) or node.op.node_type_named(name)

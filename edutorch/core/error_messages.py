@@ -58,9 +58,11 @@ def explain(
     settings = {
         name: call_values[name] for name in op.settings if call_values and name in call_values
     }
+    # From the most certain cause to the least: a wrong setting can cause any of the errors below.
     wrong = wrong_setting(op, settings) or contract_error(op, arrays, settings)
     if wrong is not None:
         return wrong
+    # The forward asked an argument for a member: it was no array, such as a string.
     if isinstance(error, AttributeError):
         return missing_member(op, settings, error)
     named = arguments_of(op, arrays, settings)
@@ -75,10 +77,12 @@ def explain(
     if isinstance(error, IndexError):
         headline = "a dimension is missing" if is_library_message(message) else message
         return DimError(op.title, headline, rows, valid_indices(message))
+    # NumPy tried to read a text as a number.
     if "convert string" in message or "invalid literal" in message:
         for name, value in settings.items():
             if isinstance(value, str):
                 return wrong_argument(op.title, name, value, "a number")
+    # NumPy's message has the shapes without the names of the arguments; ours has both.
     if op.family.broadcasts or "broadcast" in message:
         misfit = _misfit(named)
         if misfit is not None:
@@ -96,6 +100,7 @@ def explain(
 
 def valid_indices(message: str) -> str | None:
     """Return a hint with the valid indices, from NumPy's message about an index."""
+    # NumPy's words: if they change, the hint is missing and nothing else.
     size = re.search(r"is out of bounds for \w+ \d+ with size (\d+)", message)
     if size is None:
         return None
@@ -142,6 +147,7 @@ def wrong_types(op: Op, named: Mapping[str, Any], error: TypeError) -> Exception
             {name: shape_of(array) for name, array in named.items()},
             "~x, x ^ y and logical_not answer for bools; x.int() computes with 0 and 1",
         )  # fmt: skip
+    # "ufunc 'add' did not contain a loop …" says nothing to its reader.
     if is_library_message(message) or "not supported for the input types" in message:
         dtype_names = {name: _dtype_name(array) for name, array in named.items()}
         return NotForTypesError(op.title, "not implemented for these types", dtype_names)
@@ -160,6 +166,7 @@ def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
     for name, value in settings.items():
         if name == "dtype" and not is_dtype(value):
             return wrong_argument(op.title, name, value, "a dtype")
+        # As text: see `matches_annotation`.
         wanted = str(op.signature.parameters[name].annotation)
         if value is not op.signature.parameters[name].default and not matches_annotation(
             value, wanted
@@ -181,9 +188,11 @@ def matches_annotation(value: object, wanted: str) -> bool:
     >>> fits(1, "int | None"), fits(1.5, "int"), fits("x", "float"), fits([1], "Sequence[int]")
     (True, False, False, True)
     """
+    # Compared by words: resolving an annotation takes far longer, and circles forbid it.
     words = set(re.findall(r"\w+", wanted))
     if value is None:
         return bool(words & {"None", "Dims", "Index"}) or not words <= KNOWN | {"str"}
+    # A str where only numbers are known to be meant. Other words may be any class: in doubt, yes.
     if isinstance(value, str):
         return not words <= KNOWN
     if "Tensor" in words and (hasattr(value, "dtype") or not words & NUMBERS):
@@ -198,8 +207,10 @@ def matches_annotation(value: object, wanted: str) -> bool:
         )
     if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
         return False
+    # True is a float for PyTorch, as 1.0, but not an int such as a dim.
     if isinstance(value, bool):
         return "float" in words
+    # NumPy's integers and 0-d integer arrays are indices, too.
     return hasattr(value, "__index__") or ("float" in words and hasattr(value, "__float__"))
 
 
@@ -265,6 +276,7 @@ def no_tensor(title: str, name: str, value: object, wanted: str = "a Tensor") ->
     """Make the error for an argument that is not a tensor."""
     hint = None
     if isinstance(value, list | tuple):
+        # A list of tensors and a list of numbers are two different mistakes.
         tensors = bool(value) and all(hasattr(item, "_array") for item in value)
         hint = "stack the tensors first: torch.stack(…)" if tensors else "write torch.tensor(…)"
     elif value is None:
@@ -300,6 +312,7 @@ def conversion_hint(arrays: Mapping[str, Any]) -> str:
     for name, dtype in array_dtypes.items():
         if dtype.category < 2 <= max(dtype.category for dtype in array_dtypes.values()):
             return f"`{name}` holds {'integers' if dtype.category else 'bools'}: use {name}.float()"
+    # The usual case: data from NumPy or pandas meets a model.
     if {dtypes.float32, dtypes.float64} <= set(array_dtypes.values()):
         double = next(name for name, dtype in array_dtypes.items() if dtype is dtypes.float64)
         return f"`{double}` is float64, which is what NumPy makes: use x.float() or model.double()"
@@ -324,6 +337,7 @@ def describe_array(value: Array) -> str:
 
 def has_overlap(array: Array) -> bool:
     """Return True if several elements surely share a memory location, as after `expand`."""
+    # "Surely": strides that overlap in other ways take a search, and occur with as_strided only.
     return 0 not in array.shape and any(
         step == 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)
     )
@@ -349,6 +363,7 @@ def _misfit(named: Mapping[str, Any]) -> str | None:
     for i, (name, array) in enumerate(pairs):
         for other, second in pairs[i + 1 :]:
             a, b = shape_of(array), shape_of(second)
+            # Broadcasting lines axes up from the last one.
             for axis in range(-1, -min(len(a), len(b)) - 1, -1):
                 if a[axis] != b[axis] and 1 not in (a[axis], b[axis]):
                     return (
@@ -359,6 +374,7 @@ def _misfit(named: Mapping[str, Any]) -> str | None:
 
 
 def _broadcast_hint(arrays: Sequence[Any]) -> str:
+    # Padded by two empty shapes: an op may have one operand, or three.
     a, b = (shape_of(array) for array in (*arrays, (), ())[:2])
     if len(b) == 1 and b[0] in a:
         behind = len(a) - 1 - a.index(b[0])
@@ -414,6 +430,7 @@ def out_of_memory(
     dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
     rows |= {"result": f"{tuple(shape)} {dtype_name(dtype)}", "needed": format_bytes(size)}
+    # Not known on every system.
     if TOTAL_MEMORY < 2**62:
         rows["memory"] = format_bytes(TOTAL_MEMORY)
     return OutOfMemory(op, f"out of memory: tried to allocate {format_bytes(size)}", rows, HINT)
@@ -437,6 +454,7 @@ def check_memory(op: str, shape: Sequence[int], dtype: Any) -> None:
 
     Raises: OutOfMemory: it needs more than the physical memory.
     """
+    # Before asking the system: Linux grants the pages, and kills the process when they are used.
     if math.prod(shape) * dtype.itemsize > TOTAL_MEMORY:
         raise out_of_memory(op, shape, getattr(dtype, "dtype", dtype))
 

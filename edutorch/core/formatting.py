@@ -129,6 +129,7 @@ def visible_part(array: Array, xp: Namespace = np) -> Any:
         return array
     edge = _options.edgeitems
     for axis, length in enumerate(array.shape):
+        # Only where something is left out; the gap is drawn later from the shape.
         if length > 2 * edge:
             before = (slice(None),) * axis
             ends = array[(*before, slice(edge))], array[(*before, slice(length - edge, length))]
@@ -149,6 +150,7 @@ class _NumberFormat:
 
     def __call__(self, number: Number) -> str:
         text = format(number, self.spec)
+        # PyTorch writes 1., and neither nan. nor inf.
         if self.whole and math.isfinite(number):
             text += "."
         return text.rjust(self.width)
@@ -158,12 +160,14 @@ def _is_scientific(sizes: np.ndarray, whole: bool) -> bool:
     """Return False if the magnitudes are similar, and neither huge nor tiny."""
     if _options.sci_mode is not None:
         return _options.sci_mode
+    # PyTorch's three limits: four columns of digits have to tell the elements apart.
     smallest, largest = sizes.min(), sizes.max()
     return bool(largest / smallest > 1000 or largest > 1e8 or (smallest < 1e-4 and not whole))
 
 
 def _float_format(elements: np.ndarray) -> _NumberFormat:
     """Return the format of floats. Zeros, nan and inf fit into any: the other elements decide."""
+    # float16 would overflow in the ratio of largest and smallest.
     elements = elements.astype(np.float64)
     deciding = elements[np.isfinite(elements) & (elements != 0)]
     if deciding.size == 0:
@@ -175,6 +179,7 @@ def _float_format(elements: np.ndarray) -> _NumberFormat:
         style = _NumberFormat(".0f", 0, whole=True)
     else:
         style = _NumberFormat(f".{_options.precision}f", 0)
+    # By the elements that are shown, as PyTorch does: other parts may have other widths.
     return replace(style, width=max(map(len, map(style, deciding.tolist()))))
 
 
@@ -184,6 +189,7 @@ def _number_format(elements: np.ndarray) -> tuple[Callable[[Any], str], int]:
         real, imag = _float_format(np.real(elements)), _float_format(np.imag(elements))
 
         def write_complex(number: complex) -> str:
+            # The sign stands between the parts: padding in front of it would tear them apart.
             imaginary = imag(number.imag).lstrip()
             sign = "" if imaginary.startswith("-") else "+"
             return f"{real(number.real)}{sign}{imaginary}j"
@@ -212,6 +218,7 @@ def _nested(words: np.ndarray, shape: tuple[int, ...], indent: int, width: int) 
     inside = " " * (indent + 1)
     if words.ndim == 1:
         items = _with_gap(words.tolist(), shape[0], " ...")
+        # 2: the comma and the space.
         count = max(1, (_options.linewidth - indent) // (width + 2))
         lines = [", ".join(items[at : at + count]) for at in range(0, len(items), count)]
         return "[" + (",\n" + inside).join(lines) + "]"
@@ -223,6 +230,7 @@ def _nested(words: np.ndarray, shape: tuple[int, ...], indent: int, width: int) 
 
 def _suffixed(text: str, suffixes: list[str]) -> str:
     """Append `suffixes`, each on the current line if it still fits there."""
+    # The length of the last line, and the closing bracket.
     used = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if used + len(suffix) + 2 > _options.linewidth:
@@ -271,6 +279,7 @@ def tensor_text(
         if len(shape) != 1:
             suffixes.append(f"size={tuple(shape)}")
     else:
+        # What the elements show by themselves: 1, True and 1.+2.j.
         silent |= {_complex_of(default_dtype_name), "int64", "bool"}
         write, width = _number_format(part)
         words = np.array([write(number) for number in part.ravel().tolist()], dtype=object)

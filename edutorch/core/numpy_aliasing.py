@@ -249,6 +249,7 @@ def is_extension_dtype(array: np.ndarray) -> bool:
 
 def export_array(tensor: Tensor) -> np.ndarray:
     """Return a NumPy array of a tensor's memory, and watch that memory while the array exists."""
+    # The last array may be gone by now: then there is nothing to share.
     restore_ordinary(tensor)
     array = tensor._array
     if array.__class__ is Shared:
@@ -262,6 +263,7 @@ def export_array(tensor: Tensor) -> np.ndarray:
     is_lent = tensor._writes.__class__ is ExportedVersionCounter
     if not array.size or (not is_lent and tensor.is_inference()):
         return array
+    # The counter is shared by all views: one checksum serves them all.
     writes: Any = writes_of(tensor)
     if writes.owner is None:
         writes.owner = ref(tensor if tensor._base is None else tensor._base)

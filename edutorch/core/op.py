@@ -238,6 +238,7 @@ class Op:
         self.operator = self._add_metadata(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `call_codegen.py`
         self.slot = slot_of(self.name)  # of the kernel that may stand in for `forward`
+        # There are hundreds of ops, and a program uses a few of them.
         self._defer_build()
         REGISTRY[self.name] = self
 
@@ -250,6 +251,7 @@ class Op:
         tensors = {name: text for name, text in types.items() if "Array" in text}
         self.inputs = tuple(tensors)
         self.settings = tuple(name for name in types if name not in tensors)
+        # By annotation: what is named an Index is copied when it is saved.
         indices = [name for name, text in types.items() if "Index" in text]
         self.copied = (*indices, *options.outputs[1:])  # arrays that are saved as they are now
         self.optional = {name for name, text in tensors.items() if "None" in text}

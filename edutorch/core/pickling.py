@@ -21,6 +21,7 @@ from .tensor import Tensor, fill, share_version
 def copy_tensor(self: Tensor) -> Any:
     """Return a second tensor of the same memory, with the same attributes: a leaf."""
     copied = share_version(fill(object.__new__(type(self)), self._array), self)
+    # A second object cannot share a node: its gradient would arrive twice.
     copied._node = None if self._node is None else LEAF
     copied.__dict__.update(attributes(self))
     return copied
@@ -31,6 +32,7 @@ def deepcopy_tensor(self: Tensor, memo: dict[int, Any]) -> Any:
 
     Raises: GradientError: it was computed, and its history cannot be copied.
     """
+    # `deepcopy` of a list with one tensor twice returns one copy, twice.
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
@@ -42,6 +44,7 @@ def deepcopy_tensor(self: Tensor, memo: dict[int, Any]) -> Any:
         )
     array = copy_with_storage(self, memo)
     copied = memo[id(self)] = rebuild(type(self), array, self._node is LEAF, None)
+    # With the same memo: a gradient may be a view of another tensor.
     copied._grad = copy.deepcopy(self._grad, memo)
     copied.__dict__.update(copy.deepcopy(attributes(self), memo))
     return copied
@@ -56,8 +59,10 @@ def reduce_tensor(self: Tensor, protocol: SupportsIndex) -> Any:
     wanted, state = self._node is not None, attributes(self) or None
     backend = backends.of(self._array)
     if backend is not backends.CPU:
+        # Through the host: another process may have no GPU.
         array = np.asarray(backend.to_numpy(self._array), order="C")
         return rebuild, (type(self), array, wanted, backend.name), state
+    # pickle writes each object once: views that are saved together share their whole again.
     whole, array = storage_of(self), as_plain_array(self._array)
     if whole is not self._array and whole.flags.c_contiguous and lies_within(array, whole):
         region = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
@@ -67,6 +72,7 @@ def reduce_tensor(self: Tensor, protocol: SupportsIndex) -> Any:
 
 def attributes(tensor: Tensor) -> dict[str, Any]:
     """Return what users have set on a tensor."""
+    # Tangents belong to an open level of forward mode, which does not outlive the call.
     return {name: value for name, value in tensor.__dict__.items() if name != "_tangents"}
 
 
@@ -97,8 +103,10 @@ def copy_with_storage(tensor: Tensor, memo: dict[int, Any]) -> Any:
         return copy_device_array(backend, array, memo)
     whole, array = storage_of(tensor), as_plain_array(array)
     copied = copy.deepcopy(whole, memo)
+    # `deepcopy` of an array may choose other strides; then the region is copied by itself.
     if copied.strides != whole.strides or not lies_within(array, whole):
         return array.copy("K")
+    # As bytes: a view may start within an element of the whole, after `view(dtype)`.
     flat = np.ndarray(copied.nbytes, np.uint8, bytes_of(copied))
     place = array.ctypes.data - whole.ctypes.data
     return np.ndarray(array.shape, array.dtype, flat, place, array.strides)
@@ -135,6 +143,7 @@ def rebuild(cls: type, array: Array, requires_grad: bool, device: str | None) ->
     """Rebuild a tensor of class `cls` from what `copy` and `pickle` keep of it."""
     if device is not None:
         array = backends.get(device).from_numpy(array)
+    # Not by calling the class: a subclass may want other arguments.
     tensor = fill(object.__new__(cls), array)
     tensor._node = LEAF if requires_grad else None
     return tensor

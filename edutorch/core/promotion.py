@@ -62,6 +62,7 @@ def promote(op: Op, operands: list[Any], settings: dict[str, Any], backend: Back
     )
     deciding = [operand for operand, keep in zip(operands, kept, strict=True) if not keep]
     arrays = [operand for operand in deciding if hasattr(operand, "dtype")]
+    # PyTorch's three ranks: tensors with dims decide, then 0-d ones, then numbers.
     dtype = dtypes.result_of(
         [dtypes.of(array.dtype) for array in arrays if array.ndim],
         [dtypes.of(array.dtype) for array in arrays if not array.ndim],
@@ -71,6 +72,7 @@ def promote(op: Op, operands: list[Any], settings: dict[str, Any], backend: Back
         check_same_dtype(op, operands)
         if not op.family.broadcasts:
             return operands
+    # 1 / 2 is 0.5: integers become floats before the division.
     if promotion == "float" and dtype.category < 2:
         dtype = dtypes.get_default_dtype()
 
@@ -124,6 +126,7 @@ REFUSED = {
 
 def refuse_dtypes(op: Op, operands: Sequence[Any]) -> None:
     """Raise DTypeError if the op is not defined for these dtypes."""
+    # After promotion all have one dtype; before it the highest kind counts.
     array_dtypes = [dtypes.of(operand.dtype) for operand in operands if hasattr(operand, "dtype")]
     dtype = (
         max(array_dtypes, key=lambda dtype: dtype.category)
@@ -205,6 +208,7 @@ def common_backend(op: Op, operands: Sequence[Any], tensors: list[Tensor]) -> Ba
         wrong = [pair for pair in zip(names, operands, strict=True) if pair[0] not in op.optional]
         raise wrong_operand(op, *(wrong or [(op.inputs[0], operands)])[0])
     found_backends = [backends.of(array) for array in arrays if not isinstance(array, np.generic)]
+    # A level of vmap wraps arrays of any device: the innermost one computes.
     highest = max(found_backends, key=lambda backend: backend.level, default=backends.CPU)
     if highest.level:
         return highest
@@ -262,6 +266,7 @@ def as_operand(op: Op, name: str, value: Any, backend: Backend) -> Any:
     """Return an operand as the forward takes it: an array of the device, a number, or None."""
     value = as_plain_array(array_of(value))
     if isinstance(value, np.generic):
+        # A NumPy scalar counts as a Python number, which does not decide the dtype.
         value = value.item()
     if value is None and name in op.optional:
         return None
@@ -269,6 +274,7 @@ def as_operand(op: Op, name: str, value: Any, backend: Backend) -> Any:
         return value
     if backends.is_array(value):
         if backends.of(value) is not backend:
+            # Only a 0-d CPU tensor comes here: `common_backend` has refused all others.
             return backend.from_numpy(backends.of(value).to_numpy(value))
         return value
     raise wrong_operand(op, name, value)

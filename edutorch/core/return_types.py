@@ -20,6 +20,7 @@ class ValuesIndices(NamedTuple):
     def __repr__(self) -> str:
         return format_result(self)
 
+    # `max(x, 1).sum()` is a frequent slip: a bare AttributeError would name a tuple.
     def __getattr__(self, name: str) -> Any:
         class_name = type(self).__name__
         raise AttributeError(
@@ -230,6 +231,7 @@ class linalg_lstsq(NamedTuple):
         return format_result(self)
 
 
+# From here on the fields have LAPACK's names and counting, as in PyTorch.
 class linalg_lu_factor(NamedTuple):
     """L below the diagonal, U on and above it, and the exchanged rows, counted from 1."""
 
@@ -326,5 +328,6 @@ PUBLIC_MODULE = "edutorch.return_types"
 """The module under which PyTorch's code and checkpoints find these classes."""
 
 for _class in list(vars().values()):
+    # pickle looks a class up by this name; the file itself may move.
     if isinstance(_class, type) and _class.__module__ == __name__:
         _class.__module__ = PUBLIC_MODULE

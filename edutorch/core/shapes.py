@@ -76,6 +76,7 @@ class Contract:
             if array is None:
                 continue
             shape = shape_of(array)
+            # Only the last axes are compared.
             if term[:1] == ["..."]:
                 term = term[1:]
                 if len(shape) < len(term):
@@ -88,6 +89,7 @@ class Contract:
                     arrays,
                 )
             for axis, size in zip(term, shape, strict=True):
+                # c/groups: the size times the setting is that of c.
                 axis, _, divisor = axis.partition("/")
                 full = size * as_int(self.op, settings[divisor], divisor) if divisor else size
                 known = sizes.setdefault(axis, (full, name))
@@ -120,6 +122,7 @@ def hint_for(
         )
     if images and len(second) == 4:
         return f"the filters expect {second[1]} input channels"
+    # The two ways to forget a transposition.
     if len(first) == len(second) == 2 and first[1] == second[1]:
         return f"did you mean {names[1]}.T?"
     if len(first) == len(second) == 2 and first[0] == second[0]:
@@ -140,6 +143,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Size:
     result: list[int] = []
     for shape in shapes:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        # Missing axes are in front, and of size 1.
         result = [1] * (len(shape) - len(result)) + result
         for axis in range(-1, -len(shape) - 1, -1):
             if result[axis] != shape[axis] and 1 not in (result[axis], shape[axis]):
@@ -164,6 +168,7 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
     if dim.__class__ is int and 0 <= dim < ndim:
         return dim
     dim = as_int(op, dim)
+    # As in PyTorch, dims 0 and -1 are valid for a 0-d tensor.
     room = max(ndim, 1)
     if not -room <= dim < room:
         raise no_such_dim(op, dim, ndim)
@@ -176,6 +181,7 @@ def as_int(op: str, value: Any, name: str = "dim") -> int:
     Raises: ArgumentError: it is no integer.
     """
     try:
+        # True is an int to Python: x.sum(True) is a mistake, not dim 1.
         if value.__class__ is not bool:
             return operator.index(value)
     except TypeError:
@@ -234,6 +240,7 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
         return normal_dim(op.title, dim, ndim) if ndim else check_scalar_dim(op.title, dim)
     if not isinstance(dim, tuple | list | range):
         return reduced_dims(op, as_int(op.title, dim), ndim)
+    # The usual case first, without a Python call for each dim.
     dims = tuple(axis % ndim for axis in dim) if are_in_range(dim, ndim) else ()
     if len(dims) != len(dim) or len(set(dims)) != len(dims):  # computing the title takes time
         dims = distinct_dims(op.title, dim, ndim)
@@ -241,6 +248,7 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
         return ()
     if not dims or not ndim:
         return None
+    # An int: NumPy is faster over one axis than over a tuple of one.
     return dims[0] if len(dims) == 1 else dims
 
 

@@ -44,6 +44,7 @@ class memory_format:
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
+    # pickle writes a name of this module, so that loading returns the same object.
     def __reduce__(self) -> str:
         return self.name
 
@@ -89,6 +90,7 @@ def memory_order(array: Array) -> tuple[int, ...] | None:
     sizes, steps = array.shape, array.strides
     if any(step == 0 and size > 1 for size, step in zip(sizes, steps, strict=True)):
         return None
+    # An axis of size 1 has no place of its own in memory: it goes to the end.
     order = sorted(range(array.ndim), key=lambda axis: -steps[axis] if sizes[axis] > 1 else -1e30)
     return None if order == sorted(order) else tuple(order)
 
@@ -99,6 +101,7 @@ def make_in_order(
     """Return `make(shape)` with its axes in this order in memory."""
     if order is None:
         return make(tuple(shape))
+    # Made with the axes as they lie in memory, then turned: no copy.
     inverse = [order.index(axis) for axis in range(len(order))]
     return make(tuple(shape[axis] for axis in order)).transpose(inverse)
 
@@ -206,6 +209,7 @@ class TypedStorage(UntypedStorage):
 
     def elements(self) -> Any:
         """Return the elements as an array of the device."""
+        # The storage may end within an element, as after `view(dtype)`.
         memory = self._backend.memory(self._array)
         return memory[: self.size() * self.element_size()].view(self._array.dtype)
 
@@ -223,6 +227,7 @@ class MemoryMembers:
         array = self._array
         size = array.dtype.itemsize
         steps = [step // size for step in array.strides]
+        # PyTorch gives it the step that a row-major tensor has there.
         if 1 in array.shape and 0 in steps:  # NumPy gives an axis of size 1 no step
             for axis in reversed(range(array.ndim)):
                 if array.shape[axis] == 1 and not steps[axis]:
@@ -239,6 +244,7 @@ class MemoryMembers:
         """Return the index of the first element in the storage."""
         array = self._array
         backend = backends.of(array)
+        # Bytes between two addresses: NumPy's `base` alone does not say where a view begins.
         return (backend.address(array) - backend.storage(array)[0]) // array.dtype.itemsize
 
     def data_ptr(self) -> int:
@@ -256,6 +262,7 @@ class MemoryMembers:
             return bool(self._array.flags.c_contiguous)
         if len(order) != self._array.ndim:
             return False
+        # In that order it is row-major: the same question.
         return bool(self._array.transpose(order).flags.c_contiguous)
 
     def dim_order(self, *, ambiguity_check: Any = False) -> tuple[int, ...]:
@@ -389,5 +396,6 @@ def _absent_flag(name: str) -> property:
     return property(flag)
 
 
+# Scripts ask for them before they choose a branch.
 for _kind in ABSENT:
     setattr(MemoryMembers, f"is_{_kind}", _absent_flag(_kind))

@@ -36,6 +36,7 @@ class DisableTorchFunctionSubclass:
     """
 
     def __enter__(self) -> None:
+        # A count: blocks may nest, and each thread has its own.
         _STATE.depth = getattr(_STATE, "depth", 0) + 1
 
     def __exit__(self, *exception: object) -> None:
@@ -66,7 +67,9 @@ def find_overrides(values: Iterable[Any]) -> list[Any]:
         if cls in PLAIN_TENSORS or not has_override(cls) or any(type(x) is cls for x in overrides):
             continue
         position = next(
-            (i for i, x in enumerate(overrides) if issubclass(cls, type(x))), len(overrides)
+            # PyTorch's order: subclasses first, otherwise from left to right.
+            (i for i, x in enumerate(overrides) if issubclass(cls, type(x))),
+            len(overrides),
         )
         overrides.insert(position, value)
     return overrides
@@ -104,6 +107,7 @@ def call_op_override(
     """Call the overrides of an op's call, without the arguments that equal their defaults."""
     parameters = op.signature.parameters
     args = list(inputs)
+    # PyTorch's overrides see the call as it was written, without the defaults.
     while args and args[-1] is None:
         args.pop()
     named = {
@@ -134,11 +138,13 @@ def cast_to_class(cls: type, result: Any, operands: Sequence[Any] = ()) -> Any:
     if isinstance(result, Tensor):
         if cls in PLAIN_TENSORS or isinstance(result, cls) or any(result is x for x in operands):
             return result
+        # In place: a new object would need the node's weak references once more.
         result.__class__ = cls
         return result
     if isinstance(result, tuple | list):
         parts = [cast_to_class(cls, part, operands) for part in result]
         container: Any = type(result)
+        # A named tuple takes its fields one by one.
         return container(*parts) if hasattr(container, "_fields") else container(parts)
     return result
 
@@ -151,6 +157,7 @@ def default_torch_function(
     kwargs: dict[str, Any] | None = None,
 ) -> Any:
     """Compute `func`, and cast its results to this class."""
+    # Two unrelated subclasses: neither can answer for the other.
     if not all(issubclass(cls, type_) for type_ in types):
         return NotImplemented
     with DisableTorchFunctionSubclass():
@@ -182,6 +189,7 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     source = data.detach()
     tensor = fill(object.__new__(cls), source._array)
     attach_view(tensor, source)
+    # Another leaf over the same memory, and no view: writes into it are its own.
     tensor._base = None
     return tensor.requires_grad_() if require_grad else tensor
 

@@ -125,6 +125,7 @@ class TensorInterop(OperatorTypes):
         Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
         """
         array = self._readable(force)
+        # A copy needs no watch.
         return self._export_array() if array is self._array else array
 
     def _readable(self, force: bool = False) -> np.ndarray:
@@ -149,6 +150,7 @@ class TensorInterop(OperatorTypes):
 
     def __array__(self, dtype: np.typing.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
         """Convert to a NumPy array: `np.asarray(x)` shares memory."""
+        # NumPy 2 asks for the copy itself.
         if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
             if copy is False:
                 raise ValueError("Unable to avoid copy while creating an array as requested.")
@@ -169,6 +171,7 @@ class TensorInterop(OperatorTypes):
         """
         if self._node is not None:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        # NumPy counts bfloat16 among the unknown dtypes.
         if self._array.dtype.kind == "V":
             raise BufferError("numpy, which does the export, has no bfloat16; use x.float()")
         backend = backends.of(self._array)
@@ -192,6 +195,7 @@ class TensorInterop(OperatorTypes):
         return int(real_part(value) if value.__class__ is complex else value)
 
     def __index__(self) -> int:
+        # Python calls it for x[tensor]: a float index is a mistake.
         if self._array.dtype.kind not in "iub":
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
@@ -208,10 +212,12 @@ class TensorInterop(OperatorTypes):
                 "use x.any() or x.all(); torch.where(x, a, b) chooses for each number by itself",
             )
         if backends.of(self._array).level:
+            # Within vmap there are many truths: the array says whose line has to be rewritten.
             return self._array.truth(sys._getframe(1).f_globals.get("__name__", ""))
         return bool(self._array.item())
 
     def __len__(self) -> int:
+        # Python's own words: `len(5)` says the same.
         if not self._array.ndim:
             raise TypeError("len() of a 0-d tensor")
         return self._array.shape[0]

@@ -95,6 +95,7 @@ def one_like(array: Array) -> Any:
     """Return ones of an array's shape, dtype and device."""
     if array.__class__ is not numpy.ndarray:
         return backends.of(array).xp.ones_like(array)
+    # Every `loss.backward()` comes by.
     one = numpy.empty(array.shape, array.dtype)  # a quarter of the time of `ones_like`
     one.fill(1)
     return one
@@ -120,11 +121,13 @@ def backward(
     """
     roots = as_list(tensors)
     gradients = initial_gradients("backward", roots, grad_tensors)
+    # With create_graph the saved values are part of the new graph: they must stay.
     retain = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         run_backward(roots, gradients, retain, create_graph)
         return
     leaves = as_list(inputs)
+    # As `grad` does, so that other leaves stay as they are.
     gradient_of = run_backward(roots, gradients, retain, create_graph, leaves)
     for leaf in leaves:
         g = gradient_of[edge_of(leaf)]
@@ -209,6 +212,7 @@ def batched_grad(
     enter, leave = op_function("batched"), op_function("unbatched")
     try:
         with override_modes(batches=(*outer, level)):
+            # One pass over a batch of gradients: each rule runs once, on arrays with an axis more.
             begun = [enter(start, level, 0) for start in starts]
             rows = grad(roots, wanted, begun, retain, create_graph, **options)
     except VmapError:
@@ -291,6 +295,7 @@ def run_backward(
     recording = create_graph or bool(modes.levels)  # gradients may have tangents
     engine = ENGINE(recording, retain_graph, wanted, captured)
     backward_event(roots)
+    # A pass within another one leaves the reports to that.
     outermost = start_reporting()
     run = run_engine if outermost else run_engine_nested
     try:

@@ -66,6 +66,7 @@ def unbroadcast(g: ArrayOrTensor, shape: tuple[int, ...]) -> Any:
     """
     have = g.shape
     added = len(have) - len(shape)
+    # The shape of a bias is one axis shorter: the usual case, without a loop.
     if added == 1 and have[1:] == shape:  # a bias
         return sum_over(g, 0)
     if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
@@ -84,6 +85,7 @@ def match_shape_and_dtype(
     have = (g._array if recording else g).dtype
     if have == array_dtype:
         return g
+    # A real tensor moves along the real axis only.
     if have.kind == "c" and array_dtype.kind != "c":
         g = op_function("real")(g)
     return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
@@ -376,6 +378,7 @@ def run_hooks(hooks: dict[int, Any], g: ArrayOrTensor, recording: bool) -> Any:
     """Call each hook with `g`; a tensor that a hook returns replaces it."""
     for hook in tuple(hooks.values()):
         visible = g if recording else wrap(g)
+        # In the order of registration: each sees what the one before it has returned.
         replaced = hook(visible)
         if replaced is None:
             continue

@@ -61,6 +61,7 @@ def push(
     op: Op, inputs: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
     """Return J t of one op; None among the tangents means a constant input."""
+    # J t = f(t): the tangent goes the way of the value.
     if (op.linear and op.name not in BY_MEMORY) or op.name in LINEAR_BY_INDEX:
         if settings.get("value") is not None:
             settings = {**settings, "value": 0}  # a number that is written is constant
@@ -123,6 +124,7 @@ def double_backward_jvp(
         ]
         result = call_op(op, primals, settings)
         y = result[0] if isinstance(result, tuple) else result
+        # v itself does not matter: v ↦ vᵀ J is linear, and only its derivative is taken.
         start = zeros_as(y).requires_grad_()
         pairs = [(x, t) for x, t in zip(primals, tangents, strict=True) if t is not None]
         leaves = [x for x, _ in pairs]
@@ -150,6 +152,7 @@ def double_backward_jvp(
 def update_tangents(target: Tensor, result: Tensor) -> None:
     """Set the tangents of `target` and its views after `result` was written into it."""
     levels = current().levels
+    # A write into a view moves the base, and through it all other views.
     base = target if target._base is None else target._base
     for depth, level in enumerate(levels):
         tangent, base_tangent = tangent_of(result, level), tangent_of(base, level)

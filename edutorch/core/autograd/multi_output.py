@@ -96,6 +96,7 @@ class MultiViewNode(Node):
             return (None,)
         by_output = g.by_output
         gradients: list[Any] = [by_output.get(index) for index in range(len(self.shapes))]
+        # A view that the loss does not depend on sends nothing.
         if len(by_output) < len(gradients):
             for index, gradient in enumerate(gradients):
                 if gradient is None:
@@ -117,6 +118,7 @@ def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any
         if modes.op_recorder is not None:
             modes.op_recorder.unrecorded(op, outputs[0], (input,))
         return outputs
+    # One node for the op, then one for each view: all of them younger than the input's.
     node = op.node_type()
     node._order = clock()
     node.edges = (input if history is LEAF else history,)
@@ -126,6 +128,7 @@ def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any
     node.shapes = shapes = [array.shape for array in arrays]  # type: ignore[attr-defined]
     node.shape, node.dtype = shapes[0], dtype
     to_node = (node,)
+    # `x.unbind()` of a long tensor makes thousands: no call for each of them.
     for index, output in enumerate(outputs):  # `make_output_node`, inlined
         output._node = output_node = OutputNode()
         output_node._order = clock()
@@ -185,6 +188,7 @@ def refuse_write_into_view(target: Tensor, name: str) -> None:
     """Raise GradientError for a recorded write into one of several views, or a part of it."""
     base = target._base
     node = target._node
+    # Up from the view to its base: one step may have made several views at once.
     while isinstance(node, Node) and node is not base._node:  # type: ignore[union-attr]
         if node.__class__ is OutputNode and isinstance(node.edges[0], MultiViewNode):
             cutting = node.edges[0].op.public[0]

@@ -32,7 +32,9 @@ class PackedTensor:
         pack, self.unpack = hooks
         self.writes = writes_of(tensor)
         version = self.version = self.writes.count
+        # Not the tensor: `pack` may be meant to free its memory.
         self.edge = None if tensor._node is None else edge_of(tensor)
+        # What the hook computes is not part of the graph, nor packed again.
         with override_modes(grad=False, saving=None):
             self.packed = pack(tensor)
         if tensor._version != version:
@@ -83,6 +85,7 @@ class PackedValues:
     def __iter__(self) -> Iterator[Any]:
         node = self.node()
         assert node is not None
+        # Only once: what is unpacked has a counter of its own.
         node.writes = None  # the result's memory may be written to: it is packed
         for name, item in zip(node.op.saved, self.items, strict=True):
             value = unpack_value(item, node, "the result" if name == "y" else name)

@@ -21,6 +21,7 @@ class Level:
 
 def tangent_of(value: object, level: Level) -> Tensor | None:
     """Return the tangent of a tensor, None if it has none (or is not a tensor)."""
+    # In `__dict__`, not a slot: almost no tensor has tangents.
     tangents = value.__dict__.get("_tangents") if isinstance(value, Tensor) else None
     return None if tangents is None else tangents.get(level)
 
@@ -79,6 +80,7 @@ def zero_tangent(moves: bool, value: object) -> Any:
 def differentiation_input(tensor: Tensor, connected: bool) -> Tensor:
     """Return a tensor to differentiate with respect to: a node in its graph, or else a leaf."""
     if connected and tensor._node is not None:
+        # Its own node: the gradient of this use alone is asked for.
         return op_function("clone")(tensor)  # not tensor + 0, which turns -0.0 into 0.0
     leaf = fill(object.__new__(Tensor), tensor._array)
     leaf._node, leaf._writes = LEAF, tensor._writes

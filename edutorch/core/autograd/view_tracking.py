@@ -107,6 +107,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     if view.dtype.is_complex and not result.dtype.is_complex and not base.dtype.is_complex:
         result = op_function("convert_dtype")(result, view.dtype)
     values = as_pairs(result, base)
+    # bytes of a float have no derivative with respect to it.
     if whole.dtype is not part.dtype:
         raise GradientError(
             "in-place", "cannot follow a write through a view of another type",
@@ -148,6 +149,7 @@ def notify_write(target: Tensor, result: Tensor | None = None) -> None:
 def rebase_views(base: Tensor) -> None:
     """Record each existing view of `base` anew, from the base's new node."""
     writes = base._writes or VersionCounter()
+    # A copy: recording one anew may drop references that are dead.
     for reference in tuple(writes.views):
         view = reference()
         if view is not None and view is not base and view._base is base:

@@ -55,6 +55,7 @@ def backward_source(op: Op) -> str:
         if "y" in op.saved:
             lines += ["y = y.reshape(shape)"]
     if op.variadic:  # its rule returns a gradient for each tensor
+        # A list of tensors is one input: its rule sees them all.
         lines += [f"return rule_{op.inputs[0]}({', '.join(op.rules[op.inputs[0]].parameters)})"]
     elif op.joint_vjp is not None:
         parameters = tuple(inspect.signature(op.joint_vjp).parameters)
@@ -74,6 +75,7 @@ def widen_lines(op: Op) -> list[str]:
     if not names:
         return []
     listed = "".join(f"{name}, " for name in names)
+    # A lazy gradient has no dtype yet.
     later = "g.dtype is not None and " if op.takes_one_hot else ""
     return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widen(({listed}))"]
 
@@ -104,6 +106,7 @@ def _kernel_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -
     arguments, slot = ", ".join(parameters), op.rule_slots.get(name)
     if slot is None:
         return [f"{result} = rule_{name}({arguments})"]
+    # A kernel is worth its call for large arrays only.
     first = "g" if "g" in parameters else parameters[0]  # its size decides
     return [
         f"if {first}.__class__ is ndarray:",

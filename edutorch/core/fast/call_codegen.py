@@ -70,6 +70,7 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
         required = (
             parameter.default is inspect.Parameter.empty and parameter.kind is not KEYWORD_ONLY
         )
+        # Python allows no required parameter behind one with a default.
         left_out = left_out or parameter.name in added.values()
         if left_out and required:
             parameter = parameter.replace(default=None)
@@ -501,6 +502,7 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
     *before, last = definition.body
     if len(before) > 1 or not all(is_text(statement) for statement in before):
         return None
+    # A forward with statements is called: only an expression can stand in a line.
     if not isinstance(last, ast.Return) or last.value is None:
         return None
     return None if any(isinstance(node, SCOPES) for node in ast.walk(last.value)) else last.value

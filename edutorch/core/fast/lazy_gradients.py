@@ -90,6 +90,7 @@ class DeferredMatmulGradient:
                 arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
                 for arrays in (self.gs, self.xs)
             )
+            # Released first: the product needs as much memory again.
             self.gs, self.xs, self.rows = [], [], 0
             y = self.multiply(g.T, x)
             self.sum = y if self.sum is None else numpy.add(y, self.sum, out=y)
@@ -186,6 +187,7 @@ def can_defer(
     Args:
         target: the node, or the leaf's array, whose shape and dtype the gradient has to match.
     """
+    # A conversion needs the elements.
     if later.array_dtype is not target.dtype or later.shape != target.shape:
         return False
     waiting_gradient, at_leaf = engine.pending.get(edge), not edge._order
