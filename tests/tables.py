@@ -10,6 +10,7 @@ for each row (`tmp_path`, `monkeypatch`, …).
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ SHARED = {
 
 counts: Counter[str] = Counter()
 """How many rows passed, were skipped or failed in this process."""
+
+spent: Counter[str] = Counter()
+"""The processor time of each test function, in milliseconds."""
 
 
 class Rows(pytest.Function):
@@ -128,6 +132,7 @@ def rows_item(rows: list[pytest.Function], start: int) -> Rows:
 
 def add_option(parser: pytest.Parser) -> None:
     parser.addoption("--no-tables", action="store_true", help="each row is a test of its own")
+    parser.addoption("--spent", action="store_true", help="print the processor time of each file")
 
 
 def has_choice(config: pytest.Config) -> bool:
@@ -146,7 +151,16 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> Any:
 
 def processor_seconds() -> float:
     """Return the processor time of this process and of those that it has started and awaited."""
-    return sum(os.times()[:4])
+    return time.process_time() + sum(os.times()[2:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Any:
+    start = processor_seconds()
+    try:
+        return (yield)
+    finally:
+        spent[item.nodeid.partition("[")[0]] += round(1000 * (processor_seconds() - start))
 
 
 @pytest.hookimpl(trylast=True)
@@ -154,7 +168,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Let a worker of xdist hand its figures to the process that reports."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["rows"], output["processor_seconds"] = dict(counts), processor_seconds()
+        output["rows"], output["spent"] = dict(counts), dict(spent)
+        output["processor_seconds"] = processor_seconds()
 
 
 seconds_of_workers: list[float] = []
@@ -164,13 +179,18 @@ seconds_of_workers: list[float] = []
 def pytest_testnodedown(node: Any) -> None:
     output = getattr(node, "workeroutput", None) or {}
     counts.update(output.get("rows", {}))
+    spent.update(output.get("spent", {}))
     seconds_of_workers.append(output.get("processor_seconds", 0.0))
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     rows = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
     # With workers, this process alone: those that it has awaited would count twice.
-    own = sum(os.times()[:2]) if seconds_of_workers else processor_seconds()
+    own = time.process_time() if seconds_of_workers else processor_seconds()
+    if config.option.spent:
+        for name, milliseconds in spent.most_common():
+            if milliseconds >= 500:
+                terminalreporter.write_line(f"{milliseconds / 1000:8.1f} s  {name}")
     if rows:
         terminalreporter.write_line(f"rows of tables: {rows}")
     terminalreporter.write_line(f"processor time: {(own + sum(seconds_of_workers)) / 60:.1f} min")
