@@ -7,7 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, SupportsIndex
+from typing import Any, ClassVar, SupportsIndex
 
 from ...core.tensor import Tensor
 from ..parameter import Parameter
@@ -167,60 +167,72 @@ class ModuleList(IndexedModules):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-class ModuleDict(Module):
+class NamedMembers(Module):
+    """Base of the dicts: what they share with Python's, over one registry of the module."""
+
+    _registry: ClassVar[str]
+
+    @property
+    def _members(self) -> dict[str, Any]:
+        return self.__dict__[self._registry]
+
+    def __getitem__(self, key: str) -> Any:
+        return self._members[key]
+
+    def __delitem__(self, key: str) -> None:
+        del self._members[key]
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._members
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+        return self._members.keys()
+
+    def values(self) -> Iterable[Any]:
+        """Return the modules or parameters."""
+        return self._members.values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return the names, each with its module or parameter."""
+        return self._members.items()
+
+    def pop(self, key: str) -> Any:
+        """Remove a module or parameter and return it."""
+        return self._members.pop(key)
+
+    def clear(self) -> None:
+        """Remove all modules or parameters."""
+        self._members.clear()
+
+
+class ModuleDict(NamedMembers):
     """A dict of modules that registers them as children. It has no `forward`.
 
     >>> list(nn.ModuleDict({"encode": nn.Linear(2, 1), "act": nn.ReLU()}))
     ['encode', 'act']
     """
 
+    _registry = "_modules"
+
     def __init__(self, modules: NamedModules | None = None) -> None:
         super().__init__()
         self.update(modules or {})
 
-    def __getitem__(self, key: str) -> Any:
-        return self._modules[key]
-
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
-
-    def __delitem__(self, key: str) -> None:
-        del self._modules[key]
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._modules
-
-    def keys(self) -> Iterable[str]:
-        """Return the names."""
-        return self._modules.keys()
-
-    def values(self) -> Iterable[Any]:
-        """Return the modules."""
-        return self._modules.values()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """Return names and modules."""
-        return self._modules.items()
 
     def update(self, modules: NamedModules) -> None:
         """Add modules from a mapping, or from pairs of name and module."""
         pairs: Any = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
         for name, module in pairs:
             self[name] = module
-
-    def pop(self, key: str) -> Any:
-        """Remove a module and return it."""
-        return self._modules.pop(key)
-
-    def clear(self) -> None:
-        """Remove all modules."""
-        self._modules.clear()
 
 
 def as_parameter(value: object) -> Any:
@@ -268,34 +280,21 @@ class ParameterList(Module):
         return parameter_lines(self, lambda value: value.dtype)
 
 
-class ParameterDict(Module):
+class ParameterDict(NamedMembers):
     """A dict of parameters; a plain tensor becomes a parameter.
 
     >>> list(nn.ParameterDict({"a": zeros(2)}).keys())
     ['a']
     """
 
+    _registry = "_parameters"
+
     def __init__(self, parameters: NamedValues | None = None) -> None:
         super().__init__()
         self.update(parameters or ())
 
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._parameters
-
-    def __getitem__(self, key: str) -> Any:
-        return self._parameters[key]
-
     def __setitem__(self, key: str, value: object) -> None:
         self.register_parameter(key, as_parameter(value))
-
-    def __delitem__(self, key: str) -> None:
-        del self._parameters[key]
 
     def __or__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
         result = self.copy()
@@ -326,33 +325,13 @@ class ParameterDict(Module):
             self[key] = default
         return self[key]
 
-    def pop(self, key: str) -> Any:
-        """Remove a parameter and return it."""
-        return self._parameters.pop(key)
-
     def popitem(self) -> tuple[str, Any]:
         """Remove the last parameter, and return its name and value."""
         return self._parameters.popitem()
 
-    def clear(self) -> None:
-        """Remove all parameters."""
-        self._parameters.clear()
-
     def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """Return a new dict in which every key has the same parameter."""
         return ParameterDict(dict.fromkeys(keys, default))
-
-    def keys(self) -> Iterable[str]:
-        """Return the names."""
-        return self._parameters.keys()
-
-    def values(self) -> Iterable[Any]:
-        """Return the parameters."""
-        return self._parameters.values()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """Return names and parameters."""
-        return self._parameters.items()
 
     def extra_repr(self) -> str:
         return parameter_lines(self)

@@ -30,7 +30,7 @@ from ...ops import (
 from .. import functional as F
 from ..modules.module import Module
 from .parametrize import ParametrizationError, register_parametrization
-from .spectral_norm import as_matrix, output_dim, random_direction
+from .spectral_norm import as_matrix, check_iterations, output_dim, random_direction
 from .weight_norm import norm_except_dim
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -89,11 +89,7 @@ class _SpectralNorm(Module):
                 "spectral_norm", "Dimension out of range (expected to be in range of "
                 f"[-{weight.ndim}, {weight.ndim - 1}] but got {dim})",
             )  # fmt: skip
-        if n_power_iterations <= 0:
-            raise ValueError(
-                "Expected n_power_iterations to be positive, but got "
-                f"n_power_iterations={n_power_iterations}"
-            )
+        check_iterations(n_power_iterations)
         self.dim, self.eps = dim % weight.ndim, eps
         if weight.ndim > 1:
             self.n_power_iterations = n_power_iterations

@@ -14,7 +14,7 @@ from .. import functional as F
 from ..modules.conv import _ConvTransposeNd
 from ..modules.module import Module
 from ..parameter import Parameter
-from .weight_norm import find_hook, refuse_duplicate, refuse_lazy
+from .weight_norm import refuse_duplicate, refuse_lazy, remove_hook
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 
@@ -31,6 +31,14 @@ def output_dim(module: Module, dim: int | None) -> int:
     return 1 if isinstance(module, _ConvTransposeNd) else 0
 
 
+def check_iterations(n_power_iterations: int) -> None:
+    if n_power_iterations <= 0:
+        raise ValueError(
+            "Expected n_power_iterations to be positive, but got "
+            f"n_power_iterations={n_power_iterations}"
+        )
+
+
 def random_direction(like: Tensor, size: int, eps: float) -> Tensor:
     """Return a random unit vector."""
     return F.normalize(randn(size, dtype=like.dtype, device=like.device), dim=0, eps=eps)
@@ -44,11 +52,7 @@ class SpectralNorm:
     """
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
-        if n_power_iterations <= 0:
-            raise ValueError(
-                "Expected n_power_iterations to be positive, but got "
-                f"n_power_iterations={n_power_iterations}"
-            )
+        check_iterations(n_power_iterations)
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
@@ -119,8 +123,4 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
     >>> list(nn.utils.remove_spectral_norm(layer).state_dict())
     ['bias', 'weight']
     """
-    hook_id = find_hook(module, SpectralNorm, name)
-    if hook_id is None:
-        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(hook_id).function.remove(module)
-    return module
+    return remove_hook(module, SpectralNorm, "spectral_norm", name)

@@ -53,6 +53,15 @@ def refuse_duplicate(module: Module, hook_class: type, what: str, name: str) -> 
         raise GradientError(None, f"Cannot register two {what} hooks on the same parameter {name}")
 
 
+def remove_hook(module: Module, hook_class: type, what: str, name: str) -> Module:
+    """Remove a hook, which makes the weight an ordinary parameter. Raise ValueError without one."""
+    hook_id = find_hook(module, hook_class, name)
+    if hook_id is None:
+        raise ValueError(f"{what} of '{name}' not found in {module}")
+    module._forward_pre_hooks.pop(hook_id).function.remove(module)  # type: ignore[attr-defined]
+    return module
+
+
 def refuse_lazy(weight: object, what: str) -> None:
     """Raise ValueError for an uninitialized (lazy) parameter."""
     if is_lazy(weight):
@@ -97,11 +106,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Any:
     >>> list(nn.utils.remove_weight_norm(layer).state_dict())
     ['bias', 'weight']
     """
-    hook_id = find_hook(module, WeightNorm, name)
-    if hook_id is None:
-        raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(hook_id).function.remove(module)
-    return module
+    return remove_hook(module, WeightNorm, "weight_norm", name)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
