@@ -95,6 +95,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Norms ----------------------------------------------------------------------------------------
+
+
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True,
@@ -207,6 +210,9 @@ def moments(input: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, T
     return mean(input, dims, True), rsqrt(variance + eps)
 
 
+# Padding, convolution, pooling ----------------------------------------------------------------
+
+
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """Pad the last axes with a constant; see `nn.functional.pad`.
 
@@ -242,6 +248,9 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize) -> tuple[Tensor,
     (tensor([[3.]]), tensor([[1]]))
     """
     return F.adaptive_max_pool1d(input, output_size, True)
+
+
+# Activations and dropout ----------------------------------------------------------------------
 
 
 def rrelu(
@@ -374,6 +383,9 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return input * keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0), keep_mask
 
 
+# Embeddings: the weight comes first, the modes are integers -----------------------------------
+
+
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
@@ -444,6 +456,9 @@ def argmax_rows(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tens
         rows_of_maximum = indices[argmax(equal.long(), 0)]
         result.append(rows_of_maximum * equal.any(0).to(indices.dtype))
     return stack(result)
+
+
+# Losses, whose reduction is an integer: 0 none, 1 mean, 2 sum ---------------------------------
 
 
 def reduction_name(reduction: int) -> str:

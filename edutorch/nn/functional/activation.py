@@ -363,6 +363,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * sigmoid(b)
 
 
+# In place, and piecewise functions ------------------------------------------------------------
+
+
 def apply_in_place(
     input: Tensor, name: str, function: Callable[..., Tensor], *settings: Any
 ) -> Tensor:

@@ -1,6 +1,7 @@
-"""Adaptive pooling: the windows are chosen so that the output has a given size.
+"""Weighted sums of windows along an axis, and adaptive pooling, which is made of them.
 
-Along an axis of n elements, window i of m spans from ⌊i·n/m⌋ to ⌈(i+1)·n/m⌉.
+In adaptive pooling the windows are chosen so that the output has the size that was asked for:
+along an axis of n elements, window i of m spans from ⌊i·n/m⌋ to ⌈(i+1)·n/m⌉.
 """
 
 from __future__ import annotations
@@ -91,6 +92,9 @@ __all__ = [
     "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
 ]  # fmt: skip
+
+
+# Windows --------------------------------------------------------------------------------------
 
 
 OutputSize = int | Sequence[int | None] | None

@@ -1,4 +1,4 @@
-"""Attention: scaled dot products, and several heads side by side."""
+"""Attention: each query takes a weighted average of the values, in one head or in several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ from .op_decorators import ArrayOrTensor, SettingError, can_read, layer
 from .padding import pad
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
-
 
 LOWEST_SCORE = -1e30
 """The score of a masked key: finite, since a row of -∞ alone would give NaN."""
@@ -230,9 +229,10 @@ def has_visible_keys(mask: Tensor) -> bool:
     return bool(visible.any(-1).all()) if array.ndim else bool(visible)
 
 
+# Several heads --------------------------------------------------------------------------------
+
+
 NAME = "multi_head_attention_forward"
-
-
 CAUSAL_HINT = "nn.Transformer.generate_square_subsequent_mask(length) makes one"
 
 
@@ -347,6 +347,9 @@ def reshape_static(x: Tensor, shape: Sequence[int]) -> Tensor:
             {"static": tuple(x.shape)},
         )  # fmt: skip
     return reshape(x, (n, heads, x.shape[1], features))
+
+
+# Masks ----------------------------------------------------------------------------------------
 
 
 def to_additive_mask(name: str, mask: Tensor, query: Tensor) -> Tensor:

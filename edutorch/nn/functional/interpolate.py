@@ -1,4 +1,8 @@
-"""Resizing images, shuffling channels, and rearranging channels as pixels."""
+"""Resizing images axis by axis, and rearranging channels as pixels.
+
+For each output position a list gives the input positions that it is made of, and their weights
+(the taps); the output is the weighted sum (`adaptive.resample`).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from ...errors import ShapeError
 from ...ops import clamp, floor, permute, reshape, transpose
 from .adaptive import Taps, TapTable, adaptive_avg_pool_nd, resample
 from .op_decorators import SettingError
+
+# Taps: which input elements an output is made of, and their weights ---------------------------
 
 
 def input_step(n: int, count: int, factor: float | None, align_corners: bool) -> float:
@@ -82,6 +88,9 @@ def antialiased_taps(
     return taps
 
 
+# Filters --------------------------------------------------------------------------------------
+
+
 def linear_weight(x: float) -> float:
     """The triangle filter: max(0, 1 - |x|)."""
     return max(0.0, 1 - abs(x))
@@ -110,6 +119,10 @@ __all__ = [
     "channel_shuffle", "interpolate", "native_channel_shuffle", "pixel_shuffle",
     "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
+
+
+# The public functions -------------------------------------------------------------------------
+
 
 AXES = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 MODES = ("nearest", "nearest-exact", "area", *AXES)

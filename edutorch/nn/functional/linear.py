@@ -1,4 +1,4 @@
-"""The linear layer: y = x Wᵀ + b."""
+"""The linear layer, y = x Wᵀ + b, and the bilinear one, yₖ = x1ᵀ Aₖ x2 + bₖ."""
 
 from __future__ import annotations
 
@@ -97,6 +97,9 @@ def features_hint(input: Array, weight: Array, bias: Array | None = None) -> str
     if input.ndim == 2 and input.shape[0] == features:
         return f"{hint}; did you mean x.T?"
     return f"{hint}, or should be made for {input.shape[-1]}"
+
+
+# The bilinear map -----------------------------------------------------------------------------
 
 
 @composed_in_float32

@@ -1,4 +1,9 @@
-"""Normalisation: batch, layer, group, instance and RMS norm, and unit vectors."""
+"""Normalisation: batch, layer, group, instance and RMS norm, and unit vectors.
+
+The norms differ in the axes of mean and variance: the features of a sample (layer norm), all
+samples of a channel (batch norm), a group of channels of a sample (group norm; with a channel
+in each, instance norm). Each is one op; its gradient is the same for all.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +30,14 @@ from .padding import pad
 from .pooling import avg_pool_nd
 
 Dims = tuple[int, ...]
-
-
 GRADIENTS = {
     "input": r"\tfrac{1}{\sigma}\,(wg - \overline{wg} - \hat x\,\overline{wg\,\hat x})",
     "weight": r"\textstyle\sum g\,\hat x",
     "bias": r"\textstyle\sum g",
 }
+
+
+# The norms as ops: y = (x - mean) / √(variance + ε) · weight + bias ---------------------------
 
 
 @layer(promotion="float", dtypes="f", public="layer_norm")
@@ -109,6 +115,9 @@ def channel_shape(ndim: int) -> Dims:
 
 def group_shape(shape: Dims, groups: int) -> Dims:
     return (shape[0], groups, math.prod(shape[1:]) // max(groups, 1))
+
+
+# Gradients ------------------------------------------------------------------------------------
 
 
 def recompute_standardized(x: ArrayOrTensor, dims: Dims, eps: float) -> tuple[Any, Any]:
@@ -222,6 +231,9 @@ __all__ = [
     "local_response_norm", "native_batch_norm", "native_group_norm", "native_layer_norm",
     "normalize", "rms_norm",
 ]  # fmt: skip
+
+
+# The public functions -------------------------------------------------------------------------
 
 
 def keep_input_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -486,6 +498,9 @@ def normalize(
         input, length = scale_by_max(input, p, dim, eps, True)
         return input / length
     return input / clamp(length, min=eps)
+
+
+# Over neighbouring channels -------------------------------------------------------------------
 
 
 def local_response_norm(

@@ -1,7 +1,7 @@
-"""Sliding windows: sizes, padding, and the slice of the image under each tap.
+"""Sliding windows: sizes, padding, the slice of the image under each tap, and windows as columns.
 
 A window of i × j taps has p × q positions; a sequence has one such axis, a volume three.
-Convolution, pooling and folding share this.
+Convolution and pooling are built on this.
 """
 
 from __future__ import annotations
@@ -355,6 +355,9 @@ def fold(
     if input.ndim == 2:
         return squeeze(fold_forward(unsqueeze(input, 0), size, kernel, step, pads, gap), 0)
     return fold_forward(input, size, kernel, step, pads, gap)
+
+
+# Windows as columns ---------------------------------------------------------------------------
 
 
 def im2col(

@@ -1,4 +1,4 @@
-"""Max unpooling, Lp pooling, fractional max pooling and local response normalisation."""
+"""Max unpooling, Lp pooling and fractional max pooling."""
 
 from __future__ import annotations
 

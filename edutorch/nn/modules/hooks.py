@@ -1,4 +1,8 @@
-"""Calls of modules with hooks: before and after `forward`, and on the gradients."""
+"""Calls of modules: hooks before and after `forward` and on the gradients, events, errors.
+
+PyTorch has the hooks of all modules in `torch.nn.modules.module`. With none registered they cost
+one truth test per call of a module.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +45,9 @@ class Hook:
         if name == "function" or name.startswith("__"):  # not set yet while being copied
             raise AttributeError(name)
         return getattr(self.function, name)
+
+
+# Hooks of all modules -------------------------------------------------------------------------
 
 
 CALL_HOOKS: OrderedDict[int, tuple[str, Hook]] = OrderedDict()
@@ -150,6 +157,9 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, child)` whenever a module gets a child; it may return another."""
     return RemovableHandle(REGISTRATION_HOOKS, ("module", hook))
+
+
+# Calls ----------------------------------------------------------------------------------------
 
 
 def call_with_events(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -399,6 +409,9 @@ def pass_through_node(
 
     joined.register_hook(replace_gradient)
     return [part.to(tensor.dtype) for part, tensor in zip(split(joined), tensors, strict=True)]
+
+
+# Errors of a call -----------------------------------------------------------------------------
 
 
 def add_module_path(error: EdutorchError, module: Module) -> None:

@@ -284,6 +284,9 @@ for _user in (hooks, registration, state_dict):
     _user.Module = Module  # type: ignore[attr-defined]
 
 
+# Repr -----------------------------------------------------------------------------------------
+
+
 def nested_repr(module: Module) -> str:
     """Return the repr of a module: one line, or one indented line per child."""
     extra = module.extra_repr().split("\n") if module.extra_repr() else []

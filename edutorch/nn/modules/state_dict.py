@@ -1,4 +1,4 @@
-"""`state_dict` and `load_state_dict`: a module's parameters and buffers, by name."""
+"""A module's parameters and buffers by name: saving, loading and conversion."""
 
 from __future__ import annotations
 
@@ -370,6 +370,9 @@ def assign_tensor(module: Module, name: str, saved: Tensor) -> None:
     elif parameter is not None:
         saved.requires_grad_(parameter.requires_grad)
     setattr(module, name, saved)
+
+
+# Conversion -----------------------------------------------------------------------------------
 
 
 class ModuleConversions(ModuleTree):

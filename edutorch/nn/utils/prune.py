@@ -22,6 +22,9 @@ class PruningError(EdutorchError, AssertionError):
     """Scores or masks do not fit the parameter (an AssertionError, as in PyTorch)."""
 
 
+# Methods --------------------------------------------------------------------------------------
+
+
 class BasePruningMethod:
     """The base of pruning methods; a subclass implements `compute_mask`.
 
@@ -292,6 +295,9 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
 
+# Amounts --------------------------------------------------------------------------------------
+
+
 def check_amount(amount: float) -> Any:
     """Return an amount: a count (int) or a fraction (float). Raise if it is neither."""
     if not isinstance(amount, int | float):
@@ -337,6 +343,9 @@ __all__ = [
     "global_unstructured", "identity", "is_pruned", "l1_unstructured", "ln_structured",
     "random_structured", "random_unstructured", "remove",
 ]  # fmt: skip
+
+
+# The public functions -------------------------------------------------------------------------
 
 
 def identity(module: Module, name: str) -> Any:

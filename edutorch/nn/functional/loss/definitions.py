@@ -1,4 +1,9 @@
-"""Losses as ops: the formulas, and their derivatives."""
+"""Losses as ops: the formulas, and their derivatives.
+
+The public functions are in `classification.py` and `regression.py`, which also handle PyTorch's
+deprecated arguments. In the negative log-likelihood, gathering the target classes and scattering
+a gradient to them are transposes of each other, so each op is the derivative of the other.
+"""
 
 from __future__ import annotations
 
@@ -157,6 +162,9 @@ def total_weight(factor: Array | None, target: Array) -> Any:
     return target.size or float("nan")
 
 
+# Checks ---------------------------------------------------------------------------------------
+
+
 def check_target(input: Array, target: Array, weight: Array | None, reduction: str) -> None:
     """Raise ShapeError, DTypeError or SettingError unless the arguments fit together."""
     if reduction not in REDUCTIONS:
@@ -210,6 +218,9 @@ def class_error(target: int, shape: Shape, classes: int) -> DimError:
     return DimError(
         running_function(LOSSES), f"Target {int(target)} is out of bounds.", {"input": shape}, hint
     )
+
+
+# Pointwise losses -----------------------------------------------------------------------------
 
 
 @layer(promotion="promote", dtypes="f")
@@ -313,6 +324,9 @@ smooth_l1_loss.vjp(
     ),
     latex={"input": SMOOTH_L1_LATEX, "target": f"-{SMOOTH_L1_LATEX}"},
 )
+
+
+# Binary cross entropy -------------------------------------------------------------------------
 
 
 @layer(promotion="same", dtypes="f", public="binary_cross_entropy")

@@ -1,4 +1,4 @@
-"""Margin losses for multi-class, multi-label and binary (±1) targets.
+"""Margin losses: of classes and labels, and of pairs and triplets of vectors.
 
 `size_average` and `reduce` are deprecated forms of `reduction`.
 """
@@ -38,6 +38,9 @@ __all__ = [
     "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
     "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
+
+
+# Of classes and labels ------------------------------------------------------------------------
 
 
 @recorded_as("SoftMarginLossBackward0")
@@ -171,6 +174,9 @@ def check_class_dtype(op: str, target: Tensor) -> None:
 def shape_error(op: str, message: str, input: Tensor, target: Tensor) -> ShapeError:
     shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
     return ShapeError(op, message, shapes)
+
+
+# Of pairs and triplets ------------------------------------------------------------------------
 
 
 COSINE_EPS = 9.999999960041972e-13

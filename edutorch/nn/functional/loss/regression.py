@@ -1,4 +1,4 @@
-"""Regression losses, KL divergence and binary cross entropy.
+"""Regression losses, KL divergence, binary cross entropy and likelihoods.
 
 `size_average` and `reduce` are deprecated forms of `reduction`.
 """
@@ -311,6 +311,9 @@ def weighted_logits_loss(input: Tensor, target: Tensor, pos_weight: Tensor) -> T
     no = where((target == 1) & (no == math.inf), 0.0, no)
     yes = where((target == 0) & (yes == math.inf), 0.0, yes)
     return (1 - target) * no + pos_weight * target * yes
+
+
+# Likelihoods of predicted distributions -------------------------------------------------------
 
 
 class VarianceError(EdutorchError, ValueError):
