@@ -307,7 +307,7 @@ class Context:
                 saved.array if isinstance(saved, SavedOutput) else getattr(saved, "_array", None)
             )
             is_late = writes is not None and writes.time > self._time
-            if is_late and writes.may_have_changed(array, self._time):
+            if writes is not None and is_late and writes.may_have_changed(array, self._time):
                 raise stale_value(node, name, writes)
             if isinstance(saved, SavedOutput):
                 output_node = saved.node() or node.node_of_output(saved.index, saved.array)

@@ -400,7 +400,7 @@ def restore_result(node: Node, y: Array) -> Tensor:
     return tensor
 
 
-Node.restore_result = restore_result
+Node.restore_result = restore_result  # type: ignore[assignment]
 
 # Their annotations name it: `typing.get_type_hints` looks it up in their globals.
 for _module in (error_messages, graph, tensor_interop, versions):

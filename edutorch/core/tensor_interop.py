@@ -148,7 +148,9 @@ class TensorInterop(OperatorTypes):
             )  # fmt: skip
         return backend.to_numpy(self._array)
 
-    def __array__(self, dtype: np.typing.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(
+        self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray:
         """Convert to a NumPy array: `np.asarray(x)` shares memory."""
         # NumPy 2 asks for the copy itself.
         if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):

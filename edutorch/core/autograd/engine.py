@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from types import CodeType
-from typing import Any, ClassVar
+from typing import Any
 from weakref import ref
 
 import numpy
@@ -53,7 +53,7 @@ try:  # setting NumPy's own variable costs a third of what `numpy.errstate` cost
     from numpy._core.umath import _extobj_contextvar as NUMPY_STATE
     from numpy._core.umath import _make_extobj
 except ImportError:  # another NumPy: its own warnings stay
-    NUMPY_STATE = USUAL_STATE = None
+    NUMPY_STATE = USUAL_STATE = None  # type: ignore[misc]
 
 # Shapes and dtypes of gradients ---------------------------------------------------------
 
@@ -200,9 +200,6 @@ IN_PLACE_MIN_SIZE = 1024  # elements; from here on adding in place is faster tha
 class Engine:
     """One backward pass: the pending gradients, the youngest node first."""
 
-    end_callbacks: ClassVar[tuple[Callable[[Engine], None], ...]] = ()  # called once it is over
-    non_finite_message: ClassVar[str] = ""  # the first NaN or infinity that a rule has made
-
     recording: bool = False  # create_graph: gradients are Tensors and are recorded
     retain: bool = False  # keep the saved values for another pass
     wanted: set[Any] | None = None  # autograd.grad: only edges on the way to these; None: all
@@ -211,6 +208,8 @@ class Engine:
     wide: set[Any] = field(default_factory=set)  # edges whose gradients are added up in float32
     leaves: list[Tensor] = field(default_factory=list)
     borrowed: dict[Tensor, Any] = field(default_factory=dict)  # arrays that may be in use elsewhere
+    end_callbacks: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
+    non_finite_message: str = ""  # the first NaN or infinity that a rule has made
 
     @register_engine("self")
     def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:

@@ -175,8 +175,9 @@ class Node:
 
     def refuse_stale(self, name: str, writes: VersionCounter | None, array: Array) -> None:
         """Raise StaleValueError if `array` was written to after this node saved it."""
-        is_later = writes is not None and writes.time > self._order
-        if is_later and writes.may_have_changed(array, self._order):
+        if writes is None or writes.time <= self._order:
+            return
+        if writes.may_have_changed(array, self._order):  # takes longer: it compares regions
             raise stale_value(self, name, writes)
 
     def name(self) -> str:

@@ -22,7 +22,7 @@ from ..fast.lazy_gradients import as_array
 from ..tensor import Tensor
 from . import engine as fast
 from .backward import accumulate_leaf, backward_method, finish
-from .graph import Node, accumulate, fill
+from .graph import Node, accumulate, array_of, fill
 
 
 class ReferenceEngine(fast.Engine):
@@ -62,7 +62,7 @@ class ReferenceEngine(fast.Engine):
 def backward(self: Tensor, gradient: Tensor | None = None, *further: Any, **options: Any) -> None:
     """`Tensor.backward` inside `reference_only()`: walk back, and add to `.grad` of the leaves."""
     array = self._array
-    g = np.ones(array.shape, array.dtype) if gradient is None else getattr(gradient, "_array", None)
+    g = np.ones(array.shape, array.dtype) if gradient is None else array_of(gradient)
     is_ordinary = (
         isinstance(self._node, Node) and g.__class__ is array.__class__ is np.ndarray
         and g.dtype == array.dtype and g.shape == array.shape and g.dtype.kind == "f"

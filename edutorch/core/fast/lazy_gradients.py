@@ -179,7 +179,7 @@ def as_array(g: ArrayOrTensor) -> Any:
 def can_defer(
     engine: Engine,
     later: DeferredMatmulGradient | OneHotGradient,
-    edge: Node | Tensor,
+    edge: Any,
     target: Node | Array,
 ) -> bool:
     """Return True if a lazy gradient may stay lazy on its way to a node or a leaf.
