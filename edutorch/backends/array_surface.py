@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .numpy import Array, Backend
 
-__all__ = ["METHODS", "ArraySurface", "DispatchedArray", "NamespaceSurface", "unpack_axes"]
+__all__ = ["METHODS", "ArraySurface", "DispatchedArray", "Index", "NamespaceSurface", "unpack_axes"]
+
+Index = Annotated[Any, "Index"]
+"""An index of an array: integers, slices, arrays of them, or a tuple of these."""
 
 METHODS = {
     name: name
@@ -172,10 +175,10 @@ class ArraySurface:
         """Set all elements to one value."""
         self[...] = value
 
-    def __setitem__(self, index: object, value: object) -> None:
+    def __setitem__(self, index: Index, value: object) -> None:
         raise TypeError(f"{type(self).__name__} cannot be written")
 
-    def __getitem__(self, index: object) -> Array:
+    def __getitem__(self, index: Index) -> Array:
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -228,7 +231,8 @@ class DispatchedArray(ArraySurface):
     def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:
         return self._answer(getattr(np, name), arguments, settings)
 
-    _operate = _call
+    def _operate(self, name: str, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return self._answer(getattr(np, name), operands, settings)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **settings: object
@@ -252,6 +256,8 @@ class NamespaceSurface:
         owner: the backend whose arrays the functions take.
         prefix: "linalg." or "fft." for a submodule.
     """
+
+    _owner: Any
 
     def __init__(self, owner: Backend | None = None, prefix: str = "") -> None:
         self._owner, self._prefix = owner, prefix

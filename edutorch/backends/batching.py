@@ -21,6 +21,7 @@ import numpy as np
 from . import batching_array, batching_rules, register_type
 from . import batching_shape as batching_shape  # it has rules to enter
 from . import of as backend_of
+from .array_surface import Index
 from .batching_array import BatchedArray, IndexPlan
 from .batching_rules import (
     LOOPED,
@@ -75,7 +76,7 @@ class BatchedBackend(Backend):
         """Hide the first axis of an array."""
         return BatchedArray(values, self)
 
-    def inside(self, value: object) -> Any:
+    def inside(self, value: Array) -> Any:
         """Return the array behind an operand, with the hidden axis; numbers stay numbers."""
         if isinstance(value, BatchedArray) and value.backend is self:
             return value._values
@@ -162,7 +163,7 @@ class BatchedBackend(Backend):
     def to_numpy(self, array: BatchedArray) -> np.ndarray:
         raise unsupported_error("numpy")
 
-    def scatter_add(self, target: BatchedArray, index: object, values: Array) -> None:
+    def scatter_add(self, target: BatchedArray, index: Index, values: Array) -> None:
         IndexPlan(target, index).add(values)
 
     def as_strided(

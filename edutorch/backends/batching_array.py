@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import of as backend_of
-from .array_surface import ArraySurface
+from .array_surface import ArraySurface, Index
 from .batching_rules import branching_error, dynamic_shape_error, in_place_error, unsupported_error
 from .numpy import Array
 
@@ -119,10 +119,10 @@ class BatchedArray(ArraySurface):
             return self.backend.wrap(values.view(dtype))
         return self.backend.wrap(values[:, None].view(dtype))
 
-    def __getitem__(self, index: object) -> BatchedArray:
+    def __getitem__(self, index: Index) -> BatchedArray:
         return IndexPlan(self, index).get()
 
-    def __setitem__(self, index: object, value: object) -> None:
+    def __setitem__(self, index: Index, value: Array) -> None:
         alone = isinstance(index, tuple) and [x for x in index[1:] if x is not Ellipsis] == []
         mask = index[0] if alone and index else index
         if isinstance(mask, BatchedArray) and mask.dtype.kind == "b" and not np.ndim(value):
@@ -209,7 +209,7 @@ class IndexPlan:
     `moves` the axes of the result that have to be moved, and their destinations.
     """
 
-    def __init__(self, array: BatchedArray, index: object) -> None:
+    def __init__(self, array: BatchedArray, index: Index) -> None:
         self.array, self.level = array, array.backend
         parts = self.expand(index if isinstance(index, tuple) else (index,))
         positions = [i for i, part in enumerate(parts) if is_picking(part)]
@@ -241,7 +241,7 @@ class IndexPlan:
         indices = self.level.device.xp.arange(self.level.size)
         return (indices * 0 if shared else indices).reshape((-1,) + (1,) * self.block)
 
-    def is_own(self, part: object) -> bool:
+    def is_own(self, part: Array) -> bool:
         return getattr(part, "backend", None) is self.level and part._values.shape[0] > 1
 
     def inside(self, part: Array) -> Any:

@@ -91,11 +91,18 @@ def different_shapes_error(shapes: list[tuple[int, ...]]) -> VmapError:
     )
 
 
-Axes = int | Sequence[int] | None
+Sizes = int | tuple[int, ...] | list[int]
+"""A shape, or the one size of it; likewise axes and repetitions."""
+
+Axes = Sizes | None
 """The axes of a function: one, several, or all of them."""
 
-Sizes = int | Sequence[int]
-"""A shape, or the one size of it; likewise axes and repetitions."""
+
+def as_tuple(sizes: Sizes) -> tuple[int, ...]:
+    if isinstance(sizes, int):
+        return (sizes,)
+    return tuple(sizes) if hasattr(sizes, "__len__") else (sizes,)  # NumPy's integers have none
+
 
 RULES: dict[str, Callable[..., Any]] = {}
 """The rule of each function: it takes the level, the function's name, and the arguments."""
@@ -241,7 +248,7 @@ def reduction(
         flat = values.reshape((values.shape[0], size))
         y = find(name)(flat, axis=1, **settings)
         return level.wrap(y.reshape((-1, *(1,) * ndim)) if keepdims else y)
-    first, *more = axes_inside(axis if isinstance(axis, tuple) else (axis,), ndim)
+    first, *more = axes_inside(as_tuple(axis), ndim)
     axis = (first, *more) if more else first
     return level.wrap(find(name)(values, axis=axis, **settings))
 
@@ -269,7 +276,7 @@ def cumulation(
         return level.wrap(y.reshape(values.shape) if name == "roll" else y)
     if isinstance(axis, (tuple, list)):
         return level.wrap(find(name)(values, axis=axes_inside(axis, ndim), **settings))
-    return level.wrap(find(name)(values, axis=axes_inside((axis,), ndim)[0], **settings))
+    return level.wrap(find(name)(values, axis=axes_inside(as_tuple(axis), ndim)[0], **settings))
 
 
 # Linear algebra, Fourier transforms and products ----------------------------------------

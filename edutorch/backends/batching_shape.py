@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .batching_rules import Axes, Sizes, Values, axes_inside, rule, run_per_example, unwrap
+from .batching_rules import (
+    Axes,
+    Sizes,
+    Values,
+    as_tuple,
+    axes_inside,
+    rule,
+    run_per_example,
+    unwrap,
+)
 from .numpy import Array
 
 if TYPE_CHECKING:
@@ -29,7 +38,7 @@ def reshape(
     if order != "C":
         return run_per_example(level, name, array, shape, order=order)
     values = level.inside(array)
-    sizes = [operator.index(size) for size in (shape if hasattr(shape, "__len__") else (shape,))]
+    sizes = [operator.index(size) for size in as_tuple(shape)]
     have, known = math.prod(values.shape[1:]), math.prod(size for size in sizes if size != -1)
     if -1 in sizes and known:
         sizes[sizes.index(-1)] = have // known
@@ -60,7 +69,7 @@ def transpose(
 def move_axes(level: BatchedBackend, name: str, array: Array, first: Sizes, second: Sizes) -> Any:
     """Swap or move axes."""
     values, ndim, find = unwrap(level, array)
-    pairs = [(axes,) if isinstance(axes, int) else tuple(axes) for axes in (first, second)]
+    pairs = [as_tuple(axes) for axes in (first, second)]
     inner_axes = [axes_inside(pair, ndim) for pair in pairs]
     if name == "swapaxes":
         return level.wrap(values.swapaxes(inner_axes[0][0], inner_axes[1][0]))
@@ -71,7 +80,7 @@ def move_axes(level: BatchedBackend, name: str, array: Array, first: Sizes, seco
 def expand_dims(level: BatchedBackend, name: str, array: Array, axis: Sizes) -> Any:
     """New axes of size 1."""
     values, ndim, find = unwrap(level, array)
-    axes = axis if isinstance(axis, tuple) else (axis,)
+    axes = as_tuple(axis)
     return level.wrap(find(name)(values, axes_inside(axes, ndim + len(axes))))
 
 
@@ -82,7 +91,7 @@ def squeeze(level: BatchedBackend, name: str, array: Array, axis: Axes = None) -
     if axis is None:
         axes = tuple(i + 1 for i, size in enumerate(values.shape[1:]) if size == 1)
     else:
-        axes = axes_inside(axis if isinstance(axis, tuple) else (axis,), ndim)
+        axes = axes_inside(as_tuple(axis), ndim)
     return level.wrap(find(name)(values, axis=axes) if axes else values)
 
 
@@ -117,7 +126,7 @@ def join_arrays(
 @rule("tile")
 def tile(level: BatchedBackend, name: str, array: Array, reps: Sizes) -> Any:
     """Each example repeated."""
-    reps = (reps,) if isinstance(reps, int) else tuple(reps)
+    reps = as_tuple(reps)
     values = Values(level, [array], len(reps))
     reps = (1,) * (values.ndim - len(reps)) + reps
     return level.wrap(values.find(name)(values.arrays[0], (1, *reps)))
@@ -182,7 +191,7 @@ def look_up(
 @rule("zeros", "ones", "empty", "full")
 def new_array(level: BatchedBackend, name: str, shape: Sizes, *args: Any, **settings: Any) -> Any:
     """A new array with memory for each example."""
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = as_tuple(shape)
     if any(hasattr(argument, "strides") for argument in args):
         y = new_array(level, "empty", shape, **{"dtype": args[0].dtype, **settings})
         y[...] = args[0]

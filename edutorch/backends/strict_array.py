@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from . import cupy_names
-from .array_surface import ArraySurface
+from .array_surface import ArraySurface, Index
+from .numpy import Array
 
 _waits = 0
 _waiting_allowed = True
@@ -52,7 +53,7 @@ def wait() -> None:
 # Conversion -----------------------------------------------------------------------------
 
 
-def unwrap(value: object, where: str) -> Any:
+def unwrap(value: Array, where: str) -> Any:
     """Return the NumPy value behind an operand; a NumPy array itself is refused."""
     if isinstance(value, StrictArray):
         return value._values
@@ -85,7 +86,7 @@ def wrap_result(result: object, sources: Sequence[Any]) -> Any:
     return result
 
 
-def owner(values: np.ndarray | memoryview) -> Any:
+def owner(values: Array) -> Any:
     """Return the object at the end of the chain of views: the one that holds the memory."""
     while True:
         below = values.obj if isinstance(values, memoryview) else getattr(values, "base", None)
@@ -244,7 +245,7 @@ class StrictArray(ArraySurface):
             f"strict: numpy.{function.__name__} was called with an array of the device; use xp"
         )
 
-    def __getitem__(self, index: object) -> StrictArray:
+    def __getitem__(self, index: Index) -> StrictArray:
         parts, arrays = check_index(index)
         if arrays:  # a copy; NumPy would make a view for a 0-d index
             return StrictArray(np.array(self._values[parts]))
@@ -252,7 +253,7 @@ class StrictArray(ArraySurface):
             parts = (*parts, Ellipsis)  # keeps a single element a 0-d view
         return wrap_result(self._values[parts], (self,))
 
-    def __setitem__(self, index: object, value: object) -> None:
+    def __setitem__(self, index: Index, value: object) -> None:
         if isinstance(value, (list, tuple)):
             raise TypeError("strict: assign a number or an array of the device, not a list")
         parts, _ = check_index(index)
@@ -269,7 +270,7 @@ class StrictArray(ArraySurface):
         return StrictArray(self._values.copy())
 
 
-def check_index(index: object) -> tuple[tuple[Any, ...], list[np.ndarray]]:
+def check_index(index: Index) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     """Return an index for NumPy, and the arrays in it, after the checks of CuPy."""
     index_parts = index if isinstance(index, tuple) else (index,)
     for part in index_parts:

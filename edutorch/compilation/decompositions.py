@@ -96,8 +96,8 @@ def gelu_gradient(
 
 def lower_function(make_value: ValueMaker, name: str, x: Argument) -> SymbolicArray:
     """Add an elementwise function that kernels know by name."""
-    x = require_float(make_value, x)
-    return SymbolicArray(make_value("element", name, (x.value,), x.shape, x.dtype), make_value)
+    symbol = require_float(make_value, x)
+    return symbol.element(name, symbol.shape, symbol.dtype)
 
 
 def require_float(make_value: ValueMaker, x: Argument) -> SymbolicArray:
@@ -111,12 +111,12 @@ def require_float(make_value: ValueMaker, x: Argument) -> SymbolicArray:
 def nll_loss(
     make_value: ValueMaker, x: Argument, target: Argument, weight: Argument, ignore_index: int,
     reduction: str,
-) -> SymbolicArray:  # fmt: skip
+) -> Any:  # fmt: skip
     """Add the negative sum of the elements selected by comparison with the target class."""
-    x = require_float(make_value, x)
-    hit, count = target_mask(make_value, target, weight, x.shape, ignore_index)
+    scores = require_float(make_value, x)
+    hit, count = target_mask(make_value, target, weight, scores.shape, ignore_index)
     # All columns are compared, and one is added: the row is in the cache anyway.
-    picked = np.where(hit, -x, 0.0)
+    picked = np.where(hit, -scores, 0.0)
     if reduction == "none":
         return picked.sum(axis=1)
     total = picked.sum()
@@ -126,11 +126,11 @@ def nll_loss(
 def nll_grad(
     make_value: ValueMaker, g: Argument, target: Argument, weight: Argument, shape: tuple[int, ...],
     ignore_index: int, reduction: str,
-) -> SymbolicArray:  # fmt: skip
+) -> Any:  # fmt: skip
     """Add -g (divided by the number of samples for a mean) at the target class, 0 elsewhere."""
-    g = require_float(make_value, g)
+    gradient = require_float(make_value, g)
     hit, count = target_mask(make_value, target, weight, shape, ignore_index)
-    share = -g / count if reduction == "mean" else -g
+    share = -gradient / count if reduction == "mean" else -gradient
     if share.ndim == 1:  # reduction="none": a gradient for each row
         share = np.expand_dims(share, 1)
     return np.where(hit, share, 0.0)
@@ -139,7 +139,7 @@ def nll_grad(
 def target_mask(
     make_value: ValueMaker, target: Argument, weight: Argument, shape: tuple[int, ...],
     ignore_index: int,
-) -> tuple[SymbolicArray, SymbolicNumber]:  # fmt: skip
+) -> tuple[Any, SymbolicNumber]:  # fmt: skip
     """Add the mask of each row's target class, and the number of rows that are not ignored."""
     if weight is not None or len(shape) != 2 or not isinstance(target, Value) or not shape[0]:
         raise UnsupportedDefinitionError(

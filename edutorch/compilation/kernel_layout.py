@@ -212,7 +212,7 @@ class KernelLayout:
 
     def literal(self, x: Operand, dtype: np.dtype | None) -> str:
         """Return the source code of a number in one of the kernel's dtypes."""
-        dtype = np.dtype(dtype if dtype is not None else x.dtype)
+        dtype = np.dtype(dtype)
         if dtype.kind == "b":
             return str(bool(x))
         number = x.item() if isinstance(x, np.generic) else x  # the code has Python literals

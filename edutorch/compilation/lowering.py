@@ -83,7 +83,7 @@ class ProgramBuilder:
         return value
 
     def constant(self, node: Node) -> Any:
-        array = self.graph.constants[node.target]
+        array = self.graph.constants[str(node.target)]
         if not isinstance(array, np.ndarray):  # a constant that is no array is passed on as it is
             return array
         # A number: part of the kernel's text, not an array.
@@ -188,10 +188,13 @@ class ProgramBuilder:
             if first.size == 0:  # of nothing: the definition warns as NumPy does
                 raise UnsupportedDefinitionError("there are no elements")
             # Their definitions take care of the precision of sums, and kernels do so by themselves.
-            lower = lower_reduction if op.name == "sum" else lower_mean
             settings = {"axis": kwargs.get("dim"), "keepdims": kwargs.get("keepdim", False)}
-            y = SymbolicArray(first, self.make_value)
-            y = lower(y, "sum", **settings) if lower is lower_reduction else lower(y, **settings)
+            x = SymbolicArray(first, self.make_value)
+            y = (
+                lower_mean(x, **settings)
+                if op.name == "mean"
+                else lower_reduction(x, "sum", **settings)
+            )
             return y.value
         if op.name in DECOMPOSITIONS:
             before = len(self.program.values)

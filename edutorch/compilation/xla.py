@@ -194,7 +194,9 @@ class Xla:
                 value = next(arguments)
                 values[node] = value if node.meta.get("number") else Cell(value)
             elif node.op == "get_attr":
-                values[node] = wrap_cells(self.jax.numpy.asarray(self.graph.constants[node.target]))
+                values[node] = wrap_cells(
+                    self.jax.numpy.asarray(self.graph.constants[str(node.target)])
+                )
             elif node.op == "output":
                 return [unwrap(self._at(values, argument)) for argument in node.args[0]]
             else:
@@ -206,7 +208,8 @@ class Xla:
 
     def _node(self, node: Node, values: dict[Any, Any]) -> Any:
         args, kwargs = self._at(values, node.args), self._at(values, node.kwargs)
-        op = getattr(node.target, "op", None)
+        target: Any = node.target
+        op = getattr(target, "op", None)
         try:
             # The index may hold cells.
             if op is not None and op.name == "getitem":
@@ -218,7 +221,7 @@ class Xla:
                 )
             if op is not None:
                 return wrap_cells(op.forward(self._xp, *args, **kwargs))
-            return wrap_cells(self._function(node.target)(*args, **kwargs))
+            return wrap_cells(self._function(target)(*args, **kwargs))
         except (*JAX_ERRORS, self.jax.errors.JAXTypeError) as error:
             reason = str(error).splitlines()[0]
             raise XlaError(

@@ -184,23 +184,23 @@ class ProxyPatches:
 
         self.replace_slot(ModuleTree, "__getattr__", read)
         known: dict[int, Any] = {}
-        for scope in (vars(functional), vars(sys.modules[PACKAGE])):
+        for scope in (functional.__dict__, sys.modules[PACKAGE].__dict__):
             for name, value in list(scope.items()):
                 if isinstance(value, types.FunctionType) and not hasattr(value, "op"):
                     known[id(value)] = value
                     self.shadow_name(scope, name, accept_proxies(value))
         for module in tracer.modules:
-            for name, value in list(vars(module).items()):
+            for name, value in list(module.__dict__.items()):
                 if callable(value) and not name.startswith("_"):
                     known[id(value)] = value
-                    self.shadow_name(vars(module), name, accept_proxies(value))
+                    self.shadow_name(module.__dict__, name, accept_proxies(value))
         known |= {id(function): function for function in tracer.functions}
         scope = getattr(self.function, "__globals__", {})
         for name, value in list(scope.items()):
             if id(value) in known:
                 self.shadow_name(scope, name, accept_proxies(value))
         for scope, name in WRAPPED_FUNCTIONS:
-            value = scope.get(name, getattr(builtins, name, None))
+            value: Any = scope.get(name, getattr(builtins, name, None))
             if not hasattr(value, "_takes_proxies"):
                 self.shadow_name(scope, name, accept_proxies(value))
 

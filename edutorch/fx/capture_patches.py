@@ -13,7 +13,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 from weakref import ref
 
 import numpy as np
@@ -249,7 +249,7 @@ class _IsFloat(type):
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, float)
 
-    def __call__(cls, value: object = 0.0) -> Any:
+    def __call__(cls, value: SupportsFloat = 0.0) -> Any:
         if isinstance(value, Tensor):  # a learning rate that is a tensor
             array: Any = value._array
             if isinstance(array, TracedArray) and array.backend.tracer.is_running():

@@ -232,7 +232,7 @@ def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> Ba
 def reachable_nodes(root: AutogradNode, start: int, targets: dict[Any, Node]) -> list[Any]:
     """Return the autograd nodes reachable from a root, newer than `start`, up to the targets."""
     seen: set[Any] = set()
-    stack = [root]
+    stack: list[Any] = [root]
     while stack:
         node = stack.pop()
         if node in seen or node._order <= start or node in targets:

@@ -260,9 +260,9 @@ def is_unchanged(now: object, before: object) -> bool:
         return False
     if cls in SIMPLE_TYPES:
         return is_same_number(now, before)
-    if cls is tuple:
+    if cls is tuple and isinstance(now, tuple) and isinstance(before, tuple):
         return len(now) == len(before) and all(map(is_same_or_unchanged, now, before))
-    if cls is types.MethodType:
+    if isinstance(now, types.MethodType) and isinstance(before, types.MethodType):
         return now.__self__ is before.__self__ and now.__func__ is before.__func__
     return False
 

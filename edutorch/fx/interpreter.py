@@ -12,7 +12,9 @@ from ..nn import Module
 from ._symbolic_trace import Tracer, unwrap_proxies
 from .graph import Graph, last_uses
 from .graph_module import GraphModule, get_at_path
-from .node import Argument, Node, Target, map_arg
+from .node import Argument, Node, map_arg
+
+Function = Callable[..., Any]
 
 __all__ = ["Interpreter", "Transformer", "run_node", "run_on_arrays"]
 
@@ -78,7 +80,7 @@ class Interpreter:
 
     # One method per op of a node --------------------------------------------------------------
 
-    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Take the next argument, or the default.
 
         Raises: RuntimeError: there are too few arguments.
@@ -94,23 +96,23 @@ class Interpreter:
                 f"Expected positional argument for parameter {target}, but one was not passed in!"
             ) from None
 
-    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Look up a parameter, buffer or constant."""
         return self.fetch_attr(target)
 
-    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function."""
         return target(*args, **kwargs)
 
-    def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method of the first argument."""
         return getattr(args[0], target)(*args[1:], **kwargs)
 
-    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module."""
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def output(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of the graph."""
         return args[0]
 
@@ -134,24 +136,24 @@ class Transformer(Interpreter):
         self.tracer = Tracer()
         self.tracer.graph, self.tracer.root = self.new_graph, module
 
-    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the argument a proxy."""
         default = args[0] if args else ...
         return self.tracer.proxy(self.new_graph.placeholder(target, default_value=default))
 
-    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the parameter a proxy."""
         return self.tracer.proxy(self.new_graph.get_attr(target))
 
-    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add the call to the new graph."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
-    def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add the call to the new graph."""
         return self.tracer.create_proxy("call_method", target, args, kwargs)
 
-    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add the call to the new graph."""
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 

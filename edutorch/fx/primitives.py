@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.array_surface import Index
 from ..backends.numpy import Array, add_at
 from ..core.registry import REGISTRY
 from ..ops.random import Generator
@@ -20,12 +21,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def take(input: Array, index: object) -> Array:
+def take(input: Array, index: Index) -> Array:
     """Return `input[index]`, always as an array."""
     return np.asarray(input[index])  # NumPy gives a scalar for a single element
 
 
-def set_item(input: Array, index: object, values: object) -> Array:
+def set_item(input: Array, index: Index, values: object) -> Array:
     """Return a copy of `input` with `values` written at `index`."""
     y = np.array(input, order="K")  # a graph writes nothing in place
     y[index] = values
@@ -46,7 +47,7 @@ def apply_to_copy(function: Callable[..., Any], input: Array, *args: Any, **kwar
     return y
 
 
-def scatter_add(input: Array, index: object, values: Array) -> Array:
+def scatter_add(input: Array, index: Index, values: Array) -> Array:
     """Return a copy of `input` with `values` added at `index`; repeated indices accumulate."""
     y = np.array(input, order="K")
     add_at(y, index, values)

@@ -130,7 +130,7 @@ class TracedArray(DispatchedArray):
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return a copy."""
-        return self.backend.record_node(primitives.copy, (self,), {}, self.held.copy(order))
+        return self.backend.record_node(primitives.copy, (self,), {}, self.held.copy(order))  # type: ignore[arg-type]
 
     def __getitem__(self, index: object) -> TracedArray:
         return self.backend.getitem(self, index)

@@ -352,11 +352,10 @@ class TracedBackend(Backend):
         array.held[to_held(index)] = to_held(values)
         tracer.write(array, value)
 
-    def overwritten_node(self, array: TracedArray, values: object) -> Node:
+    def overwritten_node(self, array: TracedArray, values: Array) -> Node:
         """Return a node for an array after all its elements are set to `values`."""
-        # A full overwrite needs no copy of the old elements.
         alike = isinstance(values, TracedArray) and values.shape == array.shape
-        if alike and values.dtype == array.dtype:
+        if alike and values.dtype == array.dtype:  # no copy of the old elements is needed
             return values.node
         node = self.tracer.record(primitives.fill_like, (array, values), {})
         node.meta.update(array_meta(array.held))
@@ -432,7 +431,7 @@ class TracedBackend(Backend):
         self.tracer.poison("the bytes of a tensor are read")
         return backends.CPU.memory(array.held)
 
-    def shares_memory(self, view: object, of: object) -> bool:
+    def shares_memory(self, view: Array, of: Array) -> bool:
         return isinstance(view, TracedArray) and view is not of and view.memory is of.memory
 
     def broadcast_to(self, array: TracedArray, shape: tuple[int, ...]) -> TracedArray:
