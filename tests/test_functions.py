@@ -4,12 +4,14 @@ edutorch what it says in PyTorch: the same numbers, types and shapes."""
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 import edutorch
+from tests.golden_lines import HINT, MODULES, golden, written
 from tests.oracle import require_torch
 
 # t is the library; `names_for` makes the others: a is (2, 3), b (3, 2), c (2, 3, 4), v (4),
@@ -180,27 +182,28 @@ def close(ours: Any, theirs: Any) -> bool:
     return same and type(ours) is type(theirs)
 
 
-@pytest.mark.oracle
+def expressions() -> list[str]:
+    return [text for line in LINES.strip().splitlines() for text in split_expressions(line)]
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NaN and 1/0 are meant here
 @pytest.mark.parametrize("device", ["cpu", "strict"])
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):
-    torch = require_torch()
-    expressions = split_expressions(line)
     edutorch.set_default_device(device)
     try:
-        outcomes = [(expression, attempt(expression, edutorch)) for expression in expressions]
+        outcomes = {text: outcome(text, edutorch) for text in split_expressions(line)}
     finally:
         edutorch.set_default_device("cpu")
     wrong = []
-    for text, ours in outcomes:
-        theirs = plain(eval(text, names_for(torch)))
+    for text, ours in outcomes.items():
+        theirs = golden("test_functions", text)
         if not close(ours, theirs):
             wrong.append(f"{text}\n    here:    {ours}\n    PyTorch: {theirs}")
     assert not wrong, "\n".join(wrong)
 
 
-def attempt(expression: str, library: Any) -> Any:
+def outcome(expression: str, library: Any) -> Any:
     """Return the value, or the error: one wrong expression should not hide the others."""
     try:
         return plain(eval(expression, names_for(library)))
@@ -217,6 +220,18 @@ def split_expressions(line: str) -> list[str]:
             parts.append(line[start:place].strip())
             start = place + 1
     return [*parts, line[start:].strip()]
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_written_is_pytorchs(module):
+    torch, tests = require_torch(), import_module(f"tests.{module}")
+    wrong = [
+        text for text in tests.expressions()
+        if not close(tests.outcome(text, torch), golden(module, text))
+    ]  # fmt: skip
+    assert not wrong and set(tests.expressions()) == set(written()[module]), HINT
 
 
 # What is public ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import edutorch
-from tests.oracle import require_torch
+from tests.golden_lines import golden
 from tests.test_functions import close, names_for, plain, split_expressions
 
 LINES = """
@@ -186,27 +186,28 @@ t.linalg.pinv(a[:, :2].double() * (1 + 1j), hermitian=True)
 """
 
 
-@pytest.mark.oracle
+def expressions() -> list[str]:
+    return [text for line in LINES.strip().splitlines() for text in split_expressions(line)]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("device", ["cpu", "strict"])
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):
-    torch = require_torch()
-    expressions = split_expressions(line)
     edutorch.set_default_device(device)
     try:
-        outcomes = [(expression, attempt(expression, edutorch)) for expression in expressions]
+        outcomes = {text: outcome(text, edutorch) for text in split_expressions(line)}
     finally:
         edutorch.set_default_device("cpu")
     wrong = []
-    for text, ours in outcomes:
-        theirs = attempt(text, torch)
+    for text, ours in outcomes.items():
+        theirs = golden("test_numbers", text)
         if not close(ours, theirs):
             wrong.append(f"{text}\n    here:    {ours}\n    PyTorch: {theirs}")
     assert not wrong, "\n".join(wrong)
 
 
-def attempt(expression: str, library: Any) -> Any:
+def outcome(expression: str, library: Any) -> Any:
     """Return the value, or the error: one wrong expression should not hide the others."""
     try:
         return plain(eval(expression, names_for(library)))

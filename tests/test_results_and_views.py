@@ -9,7 +9,7 @@ import pytest
 
 import edutorch
 from tests.oracle import require_torch
-from tests.test_functions import attempt, close, plain
+from tests.test_functions import close, outcome, plain
 
 # As in test_functions.py; x has equal numbers and equal rows.
 LINES = """
@@ -39,10 +39,10 @@ def test_line(line, device):
     line = re.sub(
         r"\bx\b", "t.tensor([[1, 1, 2, 2], [0, 3, 0, 0], [1, 1, 2, 2], [1, 1, 2, 2]])", line
     )
-    theirs = attempt(f"[{line}]", require_torch())
+    theirs = outcome(f"[{line}]", require_torch())
     edutorch.set_default_device(device)
     try:
-        assert close(attempt(f"[{line}]", edutorch), theirs)
+        assert close(outcome(f"[{line}]", edutorch), theirs)
     finally:
         edutorch.set_default_device("cpu")
 
