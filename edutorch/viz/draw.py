@@ -32,7 +32,7 @@ class NotDrawableError(EdutorchError, TypeError):
 
 
 def draw(
-    what: Any,
+    what: object,
     *inputs: Any,
     model: Module | None = None,
     names: Mapping[str, Tensor] | None = None,
@@ -85,7 +85,7 @@ def draw(
 
 
 def snapshot_of(
-    what: Any,
+    what: object,
     inputs: tuple[Any, ...],
     settings: Mapping[str, Any],
     names: CallerNames,
@@ -124,7 +124,7 @@ def refuse_settings(subject: str, settings: Mapping[str, Any]) -> None:
         )  # fmt: skip
 
 
-def resolve_model(what: Any, model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
+def resolve_model(what: object, model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
     """Return the model of `draw(tensor, model)`, or the one given by name.
 
     Raises: NotDrawableError: something else was given beside a tensor.
@@ -141,7 +141,7 @@ def resolve_model(what: Any, model: Module | None, inputs: tuple[Any, ...]) -> M
     return model
 
 
-def trace_results(what: Any, names: CallerNames) -> Snapshot:
+def trace_results(what: object, names: CallerNames) -> Snapshot:
     """Return the graph behind a tensor, or behind all in a list, tuple or dict."""
     if isinstance(what, Tensor):
         return read_graph(what, names)
@@ -167,7 +167,7 @@ def trace_results(what: Any, names: CallerNames) -> Snapshot:
 
 
 def record_call(
-    what: Any,
+    what: object,
     inputs: tuple[Any, ...],
     settings: Mapping[str, Any],
     names: CallerNames,
@@ -205,12 +205,12 @@ class CallRecorder(Recorder):
         """Do nothing: what a function computes is one picture."""
 
 
-def wants_gradient(thing: Any) -> bool:
+def wants_gradient(thing: object) -> bool:
     return isinstance(thing, Tensor) and thing.grad_fn is not None
 
 
 def make_differentiable(
-    what: Any,
+    what: object,
     inputs: tuple[Any, ...],
     names: CallerNames,
     settings: Mapping[str, Any] = MappingProxyType({}),
@@ -232,7 +232,7 @@ def make_differentiable(
 
 
 def argument_paths(
-    what: Any, inputs: tuple[Any, ...], settings: Mapping[str, Any]
+    what: object, inputs: tuple[Any, ...], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Yield the leaves of a call's arguments, each with its path: "batch.image", "state[0]"."""
     try:
@@ -244,7 +244,7 @@ def argument_paths(
         yield from named_leaves(value, name)
 
 
-def named_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def named_leaves(value: object, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the leaves of nested tuples, lists and dicts, each with its path."""
     if isinstance(value, Mapping):
         items = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
@@ -286,7 +286,7 @@ class CallerNames(Names):
 # Graphs of edutorch.fx: captured, traced, or inside a compiled function ------------------------
 
 
-def graph_of(source: Any) -> Graph | None:
+def graph_of(source: object) -> Graph | None:
     """Return the fx graph of a graph, graph module, capture or compiled function, else None."""
     module_name = type(source).__module__
     if module_name.startswith("edutorch.compilation"):

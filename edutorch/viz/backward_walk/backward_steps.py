@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
+from ...backends.numpy import Array
 from ...core.autograd.engine import OutputGradients
 from ..graph.model import Graph, GraphEdge, GraphNode, Snapshot, gradient_label
 from ..graph.rules import Rule, value_of
@@ -35,7 +36,7 @@ class GradientSummary:
     shape: tuple[int, ...]
 
     @classmethod
-    def from_array(cls, array: Any) -> GradientSummary:
+    def from_array(cls, array: Array) -> GradientSummary:
         """Describe an array. It is not kept."""
         if array.__class__ is OutputGradients:
             array = next(iter(array.by_output.values()))

@@ -10,10 +10,11 @@ import contextvars
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...backends.numpy import Array
 from ...core.autograd.engine import OutputGradients, conjugate, unbroadcast
 from ...core.autograd.graph import Node
 from ...core.tensor import Tensor
@@ -152,12 +153,12 @@ def short_name(node: GraphNode) -> str:
     return node.variable or node.label
 
 
-def key_of(edge: Any) -> Key:
+def key_of(edge: Tensor | Node) -> Key:
     """Return the key of a node or leaf in the index."""
     return leaf_key(edge) if isinstance(edge, Tensor) else edge._order
 
 
-def array_of(gradient: Any) -> Any:
+def array_of(gradient: Tensor | Array) -> Any:
     return gradient._array if isinstance(gradient, Tensor) else gradient
 
 
@@ -165,7 +166,7 @@ class Reporter:
     """Listens to backward, makes the steps, and holds it before each node."""
 
     def __init__(
-        self, stepper: Stepper, chart: PictureIndex, root: Any, held: dict[Key, GradientSummary]
+        self, stepper: Stepper, chart: PictureIndex, root: Node, held: dict[Key, GradientSummary]
     ) -> None:
         self.stepper, self.chart = stepper, chart
         self.held = held  # `.grad` of the leaves before
@@ -209,7 +210,7 @@ class Reporter:
         else:
             self.leaves[key] = None
 
-    def _report_node(self, node: Node, results: Any) -> None:
+    def _report_node(self, node: Node, results: Sequence[object]) -> None:
         """Make the step of a node that has just run."""
         engine, hooks = self.engine, node.hooks
         key = node._order
@@ -234,7 +235,13 @@ class Reporter:
             self.stepper.hold()
 
     def _flow(
-        self, node: Node, position: int, name: str, raw: Any, sums: dict[Key, Any], exact: bool
+        self,
+        node: Node,
+        position: int,
+        name: str,
+        raw: Tensor | Array,
+        sums: dict[Key, Any],
+        exact: bool,
     ) -> EdgeGradient:
         """Describe what left along one edge, and add it to what has arrived there."""
         edge: Any = node.edges[position]
@@ -273,7 +280,7 @@ class Reporter:
             box,
         )
 
-    def _report_leaf(self, leaf: Tensor, gradient: Any) -> None:
+    def _report_leaf(self, leaf: Tensor, gradient: Tensor | Array) -> None:
         """Make the step of a leaf whose `.grad` has just been written."""
         key = leaf_key(leaf)
         self.leaves.pop(key, None)

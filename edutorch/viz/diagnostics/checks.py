@@ -310,7 +310,7 @@ class Trouble(Panel):
 # Public ---------------------------------------------------------------------------------------
 
 
-def check(what: Any, *inputs: Any) -> Report:
+def check(what: Callable[..., Any], *inputs: Any) -> Report:
     """Run a module or function once, forward and backward, and report what is wrong with it.
 
     It finds the first NaN or infinity and the operand that it came from, parameters without a
@@ -370,7 +370,7 @@ class PreservedBuffers:
             buffer._array[...] = array
 
 
-def run_backward(result: Any, recorder: Recorder, part: Trouble) -> None:
+def run_backward(result: object, recorder: Recorder, part: Trouble) -> None:
     """Run backward without touching any `.grad`, and collect the findings."""
     outputs = [tree_leaf for tree_leaf in tree_leaves(result) if wants_gradient(tree_leaf)]
     for tree_leaf in tree_leaves(result):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import dtypes
-from ...backends.numpy import Shared
+from ...backends.numpy import Array, Shared
 from ...core.tensor import LEAF, Tensor
 from ...errors import CodeLocation, user_location
 from ...events import (
@@ -154,7 +154,7 @@ class GradientFlow:
                 "threshold.", event,
             )  # fmt: skip
 
-    def _note(self, array: Any, node: int) -> None:
+    def _note(self, array: Array, node: int) -> None:
         """Remember whose result an array is, without keeping it alive."""
         try:
             self._arrays[id(array)] = weakref.ref(array), node
@@ -171,7 +171,7 @@ class GradientFlow:
             location = known[1] if known is not None and known[0]() is tensor else user_location()
             self._record_cut(node, how, advice, event, location)
 
-    def _producer_of(self, array: Any) -> int:
+    def _producer_of(self, array: Array) -> int:
         """Return the order of the node whose result an array shows, 0 if there is none."""
         outside, steps = isinstance(array, Shared), 0
         while array is not None and steps < 8:
@@ -338,7 +338,7 @@ def hidden_parameters(names: Names) -> Iterator[HiddenParameter]:
                         )
 
 
-def hidden_in(value: Any, name: str) -> Iterator[tuple[str, Tensor, str, str]]:
+def hidden_in(value: object, name: str) -> Iterator[tuple[str, Tensor, str, str]]:
     """Yield what an attribute hides: its subpath, the tensor, what the attribute is, what helps."""
     from ...nn import Module
 

@@ -72,7 +72,7 @@ class GraphGrowth:
                     self._crossing, self._crossed = weakref.ref(node), weakref.ref(edge)
                     return
 
-    def record_root(self, node: Any) -> None:
+    def record_root(self, node: Node | None) -> None:
         """Record a node on which backward is about to run, in a step that is sampled fast."""
         if isinstance(node, Node):
             self._last = weakref.ref(node)
@@ -145,7 +145,7 @@ def dereference(reference: weakref.ref[Node] | None) -> Node | None:
     return None if reference is None else reference()
 
 
-def graph_size(node: Any) -> tuple[int, int]:
+def graph_size(node: Node | None) -> tuple[int, int]:
     """Return how many ops are behind a node, itself included, and the bytes they keep."""
     seen, stack, size = set(), [node], 0
     while stack and len(seen) < MOST_WALKED:
@@ -252,7 +252,7 @@ class Referrers:
                 for key in wanted.intersection(map(id, gc.get_referents(holder))):
                     self._known[key].append(holder)
 
-    def holders_of(self, thing: Any) -> list[Any]:
+    def holders_of(self, thing: object) -> list[Any]:
         """Return who holds one of the things that were searched for."""
         return self._known[id(thing)]
 
@@ -263,7 +263,7 @@ class Referrers:
         return self._owners[id(namespace)]
 
 
-def find_holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
+def find_holders(tensor: Tensor, referrers: Referrers) -> list[tuple[str, str]]:
     """Return who keeps an object: (path, category), as ("losses[3]", "list")."""
     local = stack_variables()
     holders: dict[str, str] = {}
@@ -308,7 +308,7 @@ class Climb(NamedTuple):
     referrers: Referrers
 
 
-def climb(holder: Any, thing: Any, path: str, step: Climb) -> None:
+def climb(holder: object, thing: object, path: str, step: Climb) -> None:
     """Go one step up from `thing`: add a name, or go on with what holds the holder."""
     if isinstance(holder, dict):
         key = next((key for key, value in list(holder.items()) if value is thing), None)
@@ -335,7 +335,7 @@ def climb(holder: Any, thing: Any, path: str, step: Climb) -> None:
             step.upper.append((holder, path))
 
 
-def climb_dict(holder: dict[Any, Any], key: Any, path: str, step: Climb) -> None:
+def climb_dict(holder: dict[Any, Any], key: object, path: str, step: Climb) -> None:
     """Go one step up from what a dict holds under `key`: it may hold variables, or attributes."""
     if is_of_ipython(key):
         note_output(str(key), path, step.holders)
@@ -357,7 +357,7 @@ def climb_dict(holder: dict[Any, Any], key: Any, path: str, step: Climb) -> None
             step.upper.append((holder, f"[{key!r}]{path}"))
 
 
-def note_attribute(owner: Any, path: str, step: Climb) -> None:
+def note_attribute(owner: object, path: str, step: Climb) -> None:
     """Record that an object holds something: a class has a name, IPython's own are its `Out`."""
     if str(type(owner).__module__).partition(".")[0] in ("IPython", "ipykernel"):
         name = re.split(r"[.[]", path[1:])[0]
@@ -377,7 +377,7 @@ def note_output(name: str, path: str, holders: dict[str, str]) -> None:
     holders.setdefault(f"{name if is_last else 'Out'}{path}", "_" if is_last else "Out")
 
 
-def is_of_ipython(key: Any) -> bool:
+def is_of_ipython(key: object) -> bool:
     """Return True if IPython keeps outputs of cells under this name: `Out`, `_`, `__`, `___`.
 
     It has them as variables, as attributes of its displayhook, and among its hidden variables.
@@ -403,7 +403,7 @@ def owner_of(namespace: dict[Any, Any]) -> Any:
     return None
 
 
-def attribute_of(holder: Any, thing: Any) -> str:
+def attribute_of(holder: object, thing: object) -> str:
     """Return the name of the attribute of `holder` that is `thing`.
 
     It may also be one of `__slots__`, or a variable of a suspended generator.

@@ -273,7 +273,7 @@ class Report:
         return (f'<img style="max-width:100%;background:#ffffff" alt="The graph. {alt}" '
                 f'src="data:image/svg+xml;base64,{image}">')  # fmt: skip
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Return the report in each form that a notebook may know."""
         text = str(self)
         if self.snapshot is not None:

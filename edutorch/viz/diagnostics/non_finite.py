@@ -8,10 +8,12 @@ An infinity that a mask put there on purpose is no trouble, unless a NaN comes o
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...backends.numpy import Array
+from ...core.autograd.graph import Node
 from ...core.fast.lazy_gradients import as_array
 from ...core.tensor import LEAF, Tensor
 from ...errors import user_location
@@ -98,7 +100,7 @@ class NonFiniteTracker:
     def _remember(self, tensor: Tensor, origin: Origin) -> None:
         self._origins[id(tensor)] = weakref.ref(tensor), origin
 
-    def origin(self, tensor: Any, line: str = "") -> Origin | None:
+    def origin(self, tensor: Tensor, line: str = "") -> Origin | None:
         """Return where the non-finite values of a tensor came from.
 
         Args:
@@ -163,7 +165,7 @@ class NonFiniteTracker:
         )  # fmt: skip
         return Origin(made, nan, masked=not nan and op.name in DELIBERATE_OPS)
 
-    def _operand_name(self, argument: str, operand: Any) -> str:
+    def _operand_name(self, argument: str, operand: object) -> str:
         """Return the name of an operand: `argument`, and its own name if it has one."""
         if not isinstance(operand, Tensor):
             return argument
@@ -183,7 +185,7 @@ class NonFiniteTracker:
 
     # Backward ---------------------------------------------------------------------------
 
-    def _check_rule(self, event: WorkEnded, g: Any) -> None:
+    def _check_rule(self, event: WorkEnded, g: Array) -> None:
         """Check what left a node; if it is bad and what came in is not, its rule made it."""
         partials = event.result or ()
         node = event.subject
@@ -196,7 +198,7 @@ class NonFiniteTracker:
             return  # it came in: the loss itself shows why
         self._blame_rule(node, incoming, partials, line_of(node))
 
-    def _blame_rule(self, node: Any, incoming: Any, partials: Any, line: str) -> None:
+    def _blame_rule(self, node: Node, incoming: Array, partials: Sequence[Any], line: str) -> None:
         """Report why the rule of a node made something bad of a good gradient."""
         values = saved_arrays(node)
         cause, advice = cause_in_backward(node.op.name, values, incoming)
@@ -214,7 +216,7 @@ class NonFiniteTracker:
             subject=f"nan-gradient {node.op.name}",
         )  # fmt: skip
 
-    def record_gradient(self, leaf: Tensor, gradient: Any) -> None:
+    def record_gradient(self, leaf: Tensor, gradient: Tensor | Array) -> None:
         """Record a leaf that a bad gradient has reached."""
         array = gradient_array(gradient)
         if array is not None and count_non_finite(array):
@@ -252,7 +254,7 @@ class NonFiniteTracker:
                 return
 
 
-def gradient_array(gradient: Any) -> Any:
+def gradient_array(gradient: Tensor | Array) -> Any:
     """Return the array of a gradient; of those of several outputs, the first."""
     array = getattr(gradient, "_array", gradient)
     if hasattr(array, "by_output"):
@@ -261,7 +263,7 @@ def gradient_array(gradient: Any) -> Any:
     return None if array is None else as_plain_array(array)
 
 
-def saved_arrays(node: Any) -> dict[str, Any]:
+def saved_arrays(node: Node) -> dict[str, Any]:
     """Return the arrays and numbers that a node has saved for its rules, by name."""
     if node.op.variadic or not isinstance(node.saved, tuple):
         return {}

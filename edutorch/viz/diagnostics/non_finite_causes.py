@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ... import backends
+from ...backends.numpy import Array
 
 Cause = tuple[str, str]
 """What happened, and what to do about it."""
@@ -32,13 +33,13 @@ DELIBERATE: Cause = (
 )
 
 
-def as_plain_array(array: Any) -> Any:
+def as_plain_array(array: Array) -> Any:
     """Return the array itself: inside of `vmap` all examples, of a NumPy scalar an array."""
     array = getattr(array, "all_examples", array)
     return np.asarray(array) if isinstance(array, np.generic) else array
 
 
-def count_non_finite(array: Any) -> int:
+def count_non_finite(array: Array) -> int:
     """Count the elements that are NaN or infinite, without copying an array to the host."""
     usual = array.__class__ is np.ndarray and array.dtype.char in "fd"
     if usual and math.isfinite(np.vdot(array, array)):  # the fastest test for the many small arrays
@@ -57,13 +58,13 @@ def count_non_finite(array: Any) -> int:
         return int(array.size - xp.isfinite(array).sum().item())
 
 
-def has_nan(array: Any) -> bool:
+def has_nan(array: Array) -> bool:
     """Return True if there is a NaN (and not only infinities)."""
     array = as_plain_array(array)
     return bool((array != array).any().item())
 
 
-def count_true(test: Any) -> int:
+def count_true(test: Array) -> int:
     return int(test.sum().item()) if hasattr(test, "sum") else int(bool(test))
 
 
@@ -72,7 +73,7 @@ def places_text(count: int) -> str:
     return f"at {count:,} place{'s' * (count != 1)}"
 
 
-def describe_operand(name: str, array: Any) -> str:
+def describe_operand(name: str, array: Array) -> str:
     """Describe an operand in a row: shape, range, and how many bad values are in it."""
     if not hasattr(array, "shape"):
         return f"{name} = {array:g}" if isinstance(array, int | float) else f"{name} = {array}"
@@ -99,7 +100,7 @@ def describe_operand(name: str, array: Any) -> str:
 def domain_cause(limit: float, what: str, advice: str, at: str = "") -> Callable[..., Cause | None]:
     """Return a function that finds the cause for an op whose domain ends at `limit`."""
 
-    def find(values: Mapping[str, Any], y: Any) -> Cause | None:
+    def find(values: Mapping[str, Any], y: Array) -> Cause | None:
         x = values["input"]
         edge, under = count_true(x == limit), count_true(x < limit)
         if edge and at:
@@ -112,7 +113,7 @@ def domain_cause(limit: float, what: str, advice: str, at: str = "") -> Callable
 
 
 def unit_range_cause(what: str) -> Callable[..., Cause | None]:
-    def find(values: Mapping[str, Any], y: Any) -> Cause | None:
+    def find(values: Mapping[str, Any], y: Array) -> Cause | None:
         outside = count_true(abs(values["input"]) > 1)
         advice = "clamp it, x.clamp(-1 + 1e-6, 1 - 1e-6)"
         return (
@@ -124,7 +125,7 @@ def unit_range_cause(what: str) -> Callable[..., Cause | None]:
     return find
 
 
-def division_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
+def division_cause(values: Mapping[str, Any], y: Array) -> Cause | None:
     x, z = values["input"], values["other"]
     advice = (
         "add a small number to the divisor, x / (z + 1e-8), or leave out what has nothing in it"
@@ -137,7 +138,7 @@ def division_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     return general_cause(values, y)
 
 
-def exp_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
+def exp_cause(values: Mapping[str, Any], y: Array) -> Cause | None:
     x = values.get("input")
     if y.dtype.kind != "f" or (x is not None and not hasattr(x, "max")):
         return None
@@ -151,7 +152,7 @@ def exp_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     )
 
 
-def power_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
+def power_cause(values: Mapping[str, Any], y: Array) -> Cause | None:
     x, z = values.get("input", 1), values.get("exponent", values.get("other", 1))
     zero = count_true((x == 0) & (z < 0))
     if zero:
@@ -165,7 +166,7 @@ def power_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     return general_cause(values, y)
 
 
-def softmax_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
+def softmax_cause(values: Mapping[str, Any], y: Array) -> Cause | None:
     x = values["input"]
     if count_true(x == -math.inf):
         return (
@@ -175,7 +176,7 @@ def softmax_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     return None
 
 
-def variance_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
+def variance_cause(values: Mapping[str, Any], y: Array) -> Cause | None:
     size = getattr(values["input"], "size", 1) // max(1, y.size)
     if size <= 1:
         return (
@@ -185,13 +186,13 @@ def variance_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     return None
 
 
-def mean_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
+def mean_cause(values: Mapping[str, Any], y: Array) -> Cause | None:
     if not getattr(values["input"], "size", 1):
         return "the mean of no numbers", "leave empty batches out"
     return general_cause(values, y)
 
 
-def general_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
+def general_cause(values: Mapping[str, Any], y: Array) -> Cause | None:
     """Find Inf - Inf, 0 · Inf, and results beyond the range of their dtype."""
     arrays = [value for value in values.values() if hasattr(value, "dtype")]
     if sum(count_non_finite(array) for array in arrays):
@@ -226,7 +227,7 @@ FORWARD_CAUSES: dict[str, Callable[..., Cause | None]] = {
 }  # fmt: skip
 
 
-def cause_of(name: str, values: Mapping[str, Any], y: Any) -> Cause:
+def cause_of(name: str, values: Mapping[str, Any], y: Array) -> Cause:
     """Return why op `name` made the bad `y` out of `values` (arrays and numbers by name)."""
     values = {key: as_plain_array(value) for key, value in values.items()}
     cause = None
@@ -268,7 +269,7 @@ BACKWARD_CAUSES: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any], str]] 
 }  # fmt: skip
 
 
-def cause_in_backward(name: str, values: Mapping[str, Any], g: Any) -> Cause:
+def cause_in_backward(name: str, values: Mapping[str, Any], g: Array) -> Cause:
     """Return why the rule of op `name` made a bad gradient out of the good `g`."""
     g, steep = as_plain_array(g), BACKWARD_CAUSES.get(name)
     if steep is not None:

@@ -88,7 +88,7 @@ def name_of(subject: Any, inputs: Iterable[Any]) -> str:
     )
 
 
-def describe_operand(name: str, value: Any, names: Names) -> Operand:
+def describe_operand(name: str, value: object, names: Names) -> Operand:
     """Return an operand as plain data."""
     if not isinstance(value, Tensor):
         text = f"{value:g}" if isinstance(value, int | float) else type(value).__name__

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from ...autograd import grad
+from ...backends.numpy import Array
 from ...core.autograd.graph import Node, reachable
 from ...core.tensor import LEAF, Tensor
 from ...errors import EdutorchError, warn
@@ -69,7 +70,7 @@ class SavedValues:
                 if edge is not None and getattr(array, "shape", None) == tuple(edge.shape):
                     self._results.setdefault(edge, array)
 
-    def operands(self, node: Any) -> dict[str, Any]:
+    def operands(self, node: Node) -> dict[str, Any]:
         """Return the operands of an op by name, as far as they are known."""
         operands = {
             name: value for name, value in self._saved[node].items() if name in node.op.inputs
@@ -113,7 +114,7 @@ class SavedValues:
             return self._finding_of(node, self.operands(node), y, DELIBERATE)
         return None
 
-    def _forward_cause(self, node: Any, operands: Mapping[str, Any], y: Any) -> Cause | None:
+    def _forward_cause(self, node: Node, operands: Mapping[str, Any], y: Array) -> Cause | None:
         """Return why an op has made bad values, where not all of its operands are known."""
         why = FORWARD_CAUSES.get(node.op.name)
         try:
@@ -121,7 +122,7 @@ class SavedValues:
         except (KeyError, AttributeError, TypeError, ValueError):
             return None  # not all of what it needs was saved
 
-    def _bad_data(self, node: Any) -> Finding | None:
+    def _bad_data(self, node: Node) -> Finding | None:
         """Check whether an operand that requires no gradient has a NaN in it."""
         for name, edge in zip(input_names(node), node.edges, strict=False):
             array = self._saved[node].get(name)
@@ -137,7 +138,7 @@ class SavedValues:
                                line=self.lines(node), subject=f"nan-data {called}")  # fmt: skip
         return None
 
-    def _finding_of(self, node: Any, operands: Mapping[str, Any], y: Any, why: Cause) -> Finding:
+    def _finding_of(self, node: Node, operands: Mapping[str, Any], y: Array, why: Cause) -> Finding:
         what = "NaN or Inf" if y is None else "NaN" if has_nan(y) else "Inf"
         rows = tuple(describe_operand(name, value) for name, value in operands.items())
         return finding(
@@ -287,7 +288,7 @@ class LossGuard(listen_backward):
     def _lines(self, loss: Tensor) -> Callable[[Any], str]:
         return self._lines_behind(None if loss._node is LEAF else loss._node)
 
-    def _lines_behind(self, root: Any) -> Callable[[Any], str]:
+    def _lines_behind(self, root: Node | None) -> Callable[[Any], str]:
         """Return a function that returns the line of an op that was not recorded.
 
         It is the line of the same op in the last picture: the first of its name for the first, and
@@ -305,7 +306,7 @@ class LossGuard(listen_backward):
                 indices[node] = counts[node.op.name]
                 counts[node.op.name] += 1
 
-        def line(node: Any) -> str:
+        def line(node: Node) -> str:
             known = lines.get(node.op.name, [])
             if len(known) == counts[node.op.name] and node in indices:
                 return line_of(node) or known[indices[node]]

@@ -18,6 +18,7 @@ from ... import backends
 from ...core.tensor import LEAF, Tensor
 from ...errors import CodeLocation, user_location
 from ...events import GradientAccumulated, OpApplied, Stepped, WorkStarted
+from ...nn import Module
 from ...optim import Optimizer
 from ..graph.graph_reader import line_of, line_text
 from ..graph.names import Names, variables
@@ -308,13 +309,13 @@ class LoopChecks:
                           layers=join_names(list(dict.fromkeys(layers))))  # fmt: skip
 
 
-def is_frozen(module: Any) -> bool:
+def is_frozen(module: Module) -> bool:
     """Return True for a layer whose parameters are all frozen: eval mode is right for it."""
     parameters = list(module.parameters())
     return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
-def producing_op(tensor: Any) -> str | None:
+def producing_op(tensor: Tensor) -> str | None:
     """Return the name of the op that made a tensor; ops that only move elements are skipped."""
     node = getattr(tensor, "_node", None)
     for _ in range(4):
@@ -413,7 +414,7 @@ class ClearingCheck:
         self._added: dict[int, bool] = {}  # by leaf: its first gradient was added to another one
         self._received: list[weakref.ref[Tensor]] = []
 
-    def record_gradient(self, leaf: Tensor, gradient: Any) -> None:
+    def record_gradient(self, leaf: Tensor, gradient: Tensor) -> None:
         """Record a gradient in a step that is sampled in full."""
         if id(leaf) in self._added:
             return
@@ -493,7 +494,7 @@ class ClearingCheck:
                     witness.note(first, step)
 
 
-def was_added_to(leaf: Tensor, gradient: Any) -> bool:
+def was_added_to(leaf: Tensor, gradient: Tensor) -> bool:
     """Return True if there was a gradient other than 0 when this one came."""
     assert leaf._grad is not None
     held = as_plain_array(leaf._grad._array)

@@ -25,8 +25,6 @@ from ..graph.model import Snapshot
 from ..graph.names import Names
 from ..live.fallback_picture import ViewWithFallback
 from ..live.interpreter import in_notebook
-from ..live.messages import patch_of
-from ..live.page import LIMIT
 from ..live.panel import Panel
 from ..live.recorder import Recorder
 from ..render.plots import RISING, Plot, new_figure
@@ -73,6 +71,7 @@ class Toy(Explorer):
         self.kind, self._first, self._optimizers = kind, points.copy(), optimizer
         self.names = ("w", "b") if kind == "line" else ("w1", "w2")
         self.part = ToyPart(self)
+        self.panels = [self.part]
         self._displays: list[ViewWithFallback] = []
         self.finished = False  # whether `finish` has replaced it by a picture
         self.past: list[Moment] = []
@@ -262,14 +261,6 @@ class Toy(Explorer):
             except (ToyError, TypeError, ValueError) as error:
                 self.part.error = str(error)
                 self.show()
-
-    def show(self) -> None:
-        if self.page_state.page is None:
-            return
-        self.page_state.needs_update = True
-        while self.page_state.needs_update:
-            patch = patch_of(self.steps, "still", {}, [self.part])
-            self.page_state.show(self.snapshot, patch, patience=LIMIT)
 
     def picture(self) -> Plot:
         """Return a plot of the points and the loss surface."""

@@ -55,7 +55,7 @@ class TensorEditor:
         self.done: list[Change] = []
         self.undone: list[Change] = []
 
-    def set(self, name: str, value: Any, index: Any = (), drag: int = 0) -> None:
+    def set(self, name: str, value: object, index: Any = (), drag: int = 0) -> None:
         """Write `value` at `index` of the tensor called `name` (all of it by default).
 
         Raises: TouchError: there is no such tensor, place or number.
@@ -114,7 +114,7 @@ class TensorEditor:
             target.copy_(tensor(array, dtype=target.dtype, device=target.device))
 
 
-def to_numpy_value(value: Any) -> Any:
+def to_numpy_value(value: object) -> Any:
     """Convert a value for NumPy; a page sends numbers as text."""
     if isinstance(value, str):
         return float(value.strip().replace(",", ".").replace("−", "-"))
@@ -215,7 +215,7 @@ class TouchPart(Panel):
         return True
 
 
-def index_of(request: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+def index_of(request: object, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return an index into a tensor: a page sends the flat index, or the user writes "2, 0"."""
     try:
         if isinstance(request, str) and ("," in request or len(shape) < 2):

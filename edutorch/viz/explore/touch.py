@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...autograd import enable_grad, grad
@@ -23,6 +23,7 @@ from ..live.fallback_picture import ViewWithFallback
 from ..live.interpreter import in_notebook
 from ..live.messages import patch_of
 from ..live.page import LIMIT, PageState
+from ..live.panel import Panel
 from ..live.recorder import Recorder
 from ..render.static import Drawing, exporter
 from .tensor_editor import TensorEditor, TouchError, TouchPart
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
 
 
 class Explorer:
-    """Shows one snapshot in a page, and updates it on the page's requests."""
+    """Shows one snapshot in a page, and updates it on the page's requests.
+
+    Attributes:
+        panels: shown beside it. steps: the number that the page shows; 0 for none.
+    """
+
+    panels: Sequence[Panel] = ()
+    steps = 0
 
     def __init__(
         self, snapshot: Snapshot, rankdir: str | None = None, choice: Choice | None = None
@@ -64,10 +72,12 @@ class Explorer:
             self.show()
 
     def show(self) -> None:
-        """Send the snapshot in its current view to the page."""
-        self.page_state.needs_update = True
-        while self.page_state.needs_update:  # a slow layout asks for a smaller one
-            self.page_state.show(self.snapshot, patch_of(0, "still", {}), patience=LIMIT)
+        """Send the snapshot in its current view to the page, if it has one."""
+        page_state = self.page_state
+        page_state.needs_update = page_state.page is not None
+        while page_state.needs_update:  # a slow layout asks for a smaller one
+            patch = patch_of(self.steps, "still", {}, self.panels)
+            page_state.show(self.snapshot, patch, patience=LIMIT)
 
 
 @exporter("widget")
@@ -95,12 +105,13 @@ class Touch(Explorer):
         self._lock = threading.RLock()
         parameters = dict(getattr(function, "named_parameters", dict)())
         self.part = TouchPart(TensorEditor({**leaves, **parameters}), ranges)
+        self.panels = [self.part]
         self.result: Any = None
         super().__init__(self._compute(), rankdir)
 
     # What a user calls ------------------------------------------------------------------
 
-    def set(self, name: str, value: Any, index: Any = ()) -> Touch:
+    def set(self, name: str, value: object, index: Any = ()) -> Touch:
         """Change a tensor, or its element at `index`, and recompute the function.
 
         Raises: TouchError: there is no such tensor or index. Whatever the function raises;
@@ -113,16 +124,15 @@ class Touch(Explorer):
 
     def undo(self) -> bool:
         """Undo the last change. Return False if there is none."""
-        with self._lock:
-            changed = self.part.editor.undo()
-            if changed:
-                self._recompute()
-        return changed
+        return self._change(self.part.editor.undo)
 
     def redo(self) -> bool:
         """Redo the last change that was undone. Return False if there is none."""
+        return self._change(self.part.editor.redo)
+
+    def _change(self, change: Callable[[], bool]) -> bool:
         with self._lock:
-            changed = self.part.editor.redo()
+            changed = change()
             if changed:
                 self._recompute()
         return changed
@@ -184,15 +194,6 @@ class Touch(Explorer):
             else:
                 self.show()
 
-    def show(self) -> None:
-        if self.page_state.page is None:
-            return
-        self.page_state.needs_update = True
-        while self.page_state.needs_update:
-            self.page_state.show(
-                self.snapshot, patch_of(0, "still", {}, [self.part]), patience=LIMIT
-            )
-
     def _ipython_display_(self) -> None:
         if in_notebook():
             ViewWithFallback(self.page_state.page or self.open_page(), self.bundle)
@@ -210,7 +211,7 @@ class Touch(Explorer):
         return f"<touch: {values} -> {self.part.result}>"
 
 
-def check_result(result: Any) -> Tensor:
+def check_result(result: object) -> Tensor:
     if not isinstance(result, Tensor) or result.grad_fn is None:
         reason = f"got {type(result).__name__}"
         if isinstance(result, Tensor):
@@ -276,7 +277,7 @@ def touch(
     return Touch(function, tensors, CallerNames(model, tensors, sys._getframe(1)), ranges, rankdir)
 
 
-def leaf_of(name: str, value: Any) -> Tensor:
+def leaf_of(name: str, value: object) -> Tensor:
     """Return a leaf tensor for one argument; a Python number requires a gradient."""
     if isinstance(value, int | float):
         return tensor(float(value), requires_grad=True)

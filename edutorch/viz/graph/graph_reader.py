@@ -15,8 +15,10 @@ from typing import Any
 from numpy import ndarray
 
 from ... import dtypes
+from ...backends.numpy import Array
 from ...core.autograd.engine import unbroadcast
 from ...core.autograd.graph import Node, reachable
+from ...core.op import Op
 from ...core.tensor import LEAF, Tensor
 from ...errors import CodeLocation, read_line, user_location
 from ..tensors.summaries import Stats, summarize
@@ -102,7 +104,7 @@ def input_names(node: Node) -> Sequence[str]:
     return argument_names(node.op, len(node.edges))
 
 
-def argument_names(op: Any, count: int) -> Sequence[str]:
+def argument_names(op: Op, count: int) -> Sequence[str]:
     """Return the names of an op's `count` tensor arguments; a list of tensors is numbered."""
     if op.variadic:
         return [f"{op.inputs[0]}[{index}]" for index in range(count)]
@@ -139,7 +141,7 @@ OWN_NAMES = frozenset(
 """Ops without a public function: `x[0]`, and derivatives that were recorded themselves."""
 
 
-def label_of(op: Any, ndim: int) -> str:
+def label_of(op: Op, ndim: int) -> str:
     """Return the public name of an op: that of the function it belongs to.
 
     Args:
@@ -154,7 +156,7 @@ def label_of(op: Any, ndim: int) -> str:
     return title
 
 
-def vertex_of_call(op: Any, output: Tensor, node: Node | None) -> Vertex:
+def vertex_of_call(op: Op, output: Tensor, node: Node | None) -> Vertex:
     """Return the vertex of an op that has just run, recorded or not, without its sources."""
     device = "cpu" if output._array.__class__ is ndarray else str(output.device)
     if node is not None:
@@ -295,7 +297,7 @@ def number_vertex(name: str, value: float) -> Vertex:
     return Vertex("constant", name, differentiable=False, value=stats)
 
 
-def received_gradient(gradient: Any, edge: Any) -> Any:
+def received_gradient(gradient: Tensor | Array, edge: Tensor | Node) -> Any:
     """Return the gradient that an input received, reduced to the input's shape."""
     array = gradient._array if isinstance(gradient, Tensor) else gradient
     shape = edge.shape if edge._order else edge._array.shape

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...nn import Module
 from .model import TIED, NodeKind, Scope, qualified_name
@@ -100,7 +101,7 @@ class Names:
         modules, leaves = self.modules.keys() - modules, self._leaves.keys() - leaves
         self_reference, key = weakref.ref(self), id(model)
 
-        def forget(_: Any) -> None:
+        def forget(_: object) -> None:
             names = self_reference()
             if names is not None:
                 names._running.pop(key, None)
@@ -137,7 +138,7 @@ class Names:
         """Restrict the picture to the computations of these models."""
         self.own = {id(tensor) for model in models for tensor in model.parameters()}
 
-    def name(self, tensor: Any, name: str) -> None:
+    def name(self, tensor: Tensor, name: str) -> None:
         """Set the name of a leaf."""
         node_kind, module, _ = self.of(tensor)
         self._leaves[id(tensor)] = node_kind, module, name
@@ -146,7 +147,7 @@ class Names:
         names = (name for name, value in variables(self.frame) if value is model)
         return next(names, type(model).__name__)
 
-    def of(self, tensor: Any) -> tuple[NodeKind, str, str]:
+    def of(self, tensor: Tensor) -> tuple[NodeKind, str, str]:
         """Return kind, module path and name of a leaf."""
         entry = self._leaves.get(id(tensor))
         if entry is not None:
@@ -157,23 +158,23 @@ class Names:
         fallback = "leaf" if tensor.requires_grad else "data"
         return node_kind, "", self.variable_of(tensor) or self._local_name(tensor) or fallback
 
-    def path_of_leaf(self, tensor: Any) -> str:
+    def path_of_leaf(self, tensor: Tensor) -> str:
         """Return the qualified name of a leaf."""
         _, module, label = self.of(tensor)
         return qualified_name(module, label)
 
-    def homes_of(self, tensor: Any) -> tuple[str, ...]:
+    def homes_of(self, tensor: Tensor) -> tuple[str, ...]:
         """Return the paths of the modules that own a parameter; several if it is tied."""
         entry = self._leaves.get(id(tensor))
         if entry is None or entry[0] != "parameter":
             return ()
         return self._homes.get(id(tensor), (entry[1],))
 
-    def variable_of(self, tensor: Any) -> str:
+    def variable_of(self, tensor: Tensor) -> str:
         """Return the name of the variable in `frame` that holds a tensor, or ""."""
         return next((name for name, value in variables(self.frame) if value is tensor), "")
 
-    def _local_name(self, tensor: Any) -> str:
+    def _local_name(self, tensor: Tensor) -> str:
         """Return the name of a tensor in the running functions, the innermost first.
 
         In library code, only the arguments of a layer's `forward` are names that a reader knows.
@@ -305,7 +306,7 @@ class LossNames:
         """Whether there is more than one loss."""
         return len(self._names) > 1
 
-    def record(self, root: Any, value: float, frame: FrameType | None) -> None:
+    def record(self, root: Tensor, value: float, frame: FrameType | None) -> None:
         """Record a loss on which backward ran, called from `frame`."""
         while frame is not None and is_inner(frame.f_globals.get("__name__", "")):
             frame = frame.f_back
@@ -361,7 +362,7 @@ class LossNames:
         return dict(zip(self.sequence, values, strict=True))
 
 
-def variable_of(root: Any, frame: FrameType | None) -> str:
+def variable_of(root: Tensor, frame: FrameType | None) -> str:
     """Return the name of the variable that holds a tensor, or ""."""
     for _ in range(FRAMES):
         if frame is None:
@@ -412,7 +413,7 @@ class CallScopes:
         self._calls.clear()
         self._frame = self._function = None
 
-    def enter_module(self, module: Any, path: str) -> None:
+    def enter_module(self, module: Module, path: str) -> None:
         """Push the call of a module whose forward begins."""
         self.stack.append(self._count_call("module", path))
         self._in_library.append(type(module).__module__.startswith(LIBRARY))

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ... import backends
+from ...backends.numpy import Array
 from ...core.autograd.graph import Node
 from ...core.op import Op
 from ...core.tensor import Tensor
@@ -92,7 +93,7 @@ class Rule:
     source: str = ""
 
 
-def rule_of(node: Node, position: int, g: Any, result: Any, exact: bool = True) -> Rule:
+def rule_of(node: Node, position: int, g: Array, result: Array, exact: bool = True) -> Rule:
     """Return the rule that computed `result`, the gradient of the input at `position` of `node`.
 
     Args:
@@ -116,7 +117,7 @@ def rule_of(node: Node, position: int, g: Any, result: Any, exact: bool = True) 
     return Rule(latex, to_text(parse(latex)), *equation, source)
 
 
-def equation_chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
+def equation_chain(node: Node, latex: str, g: Array, result: Array) -> tuple[str, str]:
     """Return "formula = formula with values = result" as LaTeX and text; "" if too large."""
     outcome = value_of(result)
     if outcome is None:
@@ -164,7 +165,7 @@ def symbol_meaning(op: Op, symbol: str) -> str | None:
     return word if word in names else None
 
 
-def values_of(node: Node, wanted_symbols: set[str], g: Any) -> dict[str, Value]:
+def values_of(node: Node, wanted_symbols: set[str], g: Array) -> dict[str, Value]:
     """Return the values of the symbols whose values are known and small."""
     op = node.op
     saved = {**saved_values(node), "g": g}
@@ -204,7 +205,7 @@ def mean_count(op: Op, saved: Mapping[str, Any]) -> int | None:
 # Values as text --------------------------------------------------------------------------
 
 
-def value_of(value: Any) -> Value | None:
+def value_of(value: Array | complex) -> Value | None:
     """Return a number or a small array as a `Value`; None if it is too large or something else."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -232,7 +233,7 @@ def value_of(value: Any) -> Value | None:
     return Value(rf"\begin{{pmatrix}}{latex}\end{{pmatrix}}", f"[{plain}]", False, matrix=True)
 
 
-def number_text(number: Any, digits: int) -> tuple[str, str]:
+def number_text(number: complex, digits: int) -> tuple[str, str]:
     """Return one number as LaTeX and as text."""
     if isinstance(number, bool | int):
         return str(int(number)), str(int(number))

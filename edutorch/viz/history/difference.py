@@ -163,7 +163,7 @@ class Comparison:
             direction = better_direction(merge_graphs(before, after)[0], sizes)
         return difference_dot(before, after, direction)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         bundle: dict[str, Any] = {"text/plain": self.table(SHOWN_ROWS)}
         try:
             bundle["image/svg+xml"] = self.svg

@@ -23,6 +23,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from ...errors import EdutorchError, missing_extra
 from ..graph.model import Graph, Snapshot
@@ -354,7 +355,7 @@ class Scene:
             group.get("id", ""): group for group in self.svg.iter(f"{{{SVG}}}g") if group.get("id")
         }
 
-    def draw(self, root: Any, start: int, clock: Clock, left: float, top: float) -> list[str]:
+    def draw(self, root: Element, start: int, clock: Clock, left: float, top: float) -> list[str]:
         """Add the picture and its frames to `root`; return its CSS rules."""
         holder = element(root, "g", class_=f"s{self.number}")
         holder.set("transform", f"translate({left:g},{top:g})")
@@ -403,7 +404,7 @@ class Scene:
                 self._place(group, line, texts, changing)
         return changing
 
-    def _place(self, group: Any, line: Any, texts: list[str], changing: list[Any]) -> None:
+    def _place(self, group: Element, line: Any, texts: list[str], changing: list[Any]) -> None:
         line.text = texts[-1]
         line.set("fill", INK)
         if len(set(texts)) > 1:
@@ -440,7 +441,7 @@ def edge_style(flow: Stats | None) -> str:
 class Strip:
     """The strip below the picture: the step, its loss, and its point on the loss curve."""
 
-    def __init__(self, root: Any, moments: Sequence[Moment], width: float, top: float) -> None:
+    def __init__(self, root: Element, moments: Sequence[Moment], width: float, top: float) -> None:
         self.root, self.moments = root, moments
         self.left, self.right = MARGIN + 120, width - MARGIN - 6
         self.top, self.bottom = top + 14, top + STRIP - 8

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import backends
+from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...events import GradientAccumulated, ModuleEntered, ModuleLeft, OpApplied, Stepped
+from ...optim import Optimizer
 from ..graph.names import Names
 from .panel import Panel
 from .throttle import upper_median
@@ -280,7 +282,7 @@ class Gauges(Panel):
         self._note_gradient(tensor)
         self._spent += 2 * (time.perf_counter() - start)  # and once more when the step has ended
 
-    def record_update(self, optimizer: Any) -> None:
+    def record_update(self, optimizer: Optimizer) -> None:
         """Record an optimizer's step in such a step."""
         self._note_rates(optimizer)
 
@@ -316,7 +318,7 @@ class Gauges(Panel):
         else:
             activation.shares.append(flat_share(array, op))
 
-    def _note_rates(self, optimizer: Any) -> None:
+    def _note_rates(self, optimizer: Optimizer) -> None:
         groups = optimizer.param_groups
         self._searches |= any("line_search_fn" in group for group in groups)
         for index, group in enumerate(groups):
@@ -451,7 +453,7 @@ def gradient_norm(tensor: Tensor, recorder: Recorder) -> float:
     return math.sqrt(abs(float((flat.conj() * flat).sum().real)))
 
 
-def sample_of(array: Any) -> Any:
+def sample_of(array: Array) -> Any:
     """Return at most SAMPLE elements of an array, evenly spread, without copying the array."""
     if array.size <= SAMPLE:
         return array.ravel()
@@ -462,7 +464,7 @@ def sample_of(array: Any) -> Any:
     return array[steps].ravel()
 
 
-def ratio_of(before: Any, after: Any) -> float:
+def ratio_of(before: Array, after: Array) -> float:
     """Return the size of an update relative to the elements it changed."""
     if before.shape != after.shape:
         return math.nan
@@ -473,7 +475,7 @@ def ratio_of(before: Any, after: Any) -> float:
     return moved / size if size else (math.inf if moved else 0.0)
 
 
-def alive_units(array: Any) -> np.ndarray:
+def alive_units(array: Array) -> np.ndarray:
     """Return for each unit whether it was more than 0 for any example.
 
     A unit is a feature of (n, features) and (n, time, features), a channel of (n, c, h, w).
@@ -486,7 +488,7 @@ def alive_units(array: Any) -> np.ndarray:
     return np.atleast_1d(backends.of(array).to_numpy(peak > 0))
 
 
-def flat_share(array: Any, op: str) -> float:
+def flat_share(array: Array, op: str) -> float:
     """Return the share of elements where tanh or sigmoid is so flat that little gradient passes."""
     some = sample_of(array).astype("float32")
     lying = abs(some) > 0.97 if op == "tanh" else abs(some - 0.5) > 0.47

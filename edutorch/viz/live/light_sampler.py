@@ -17,9 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...backends.numpy import Array
 from ...core.autograd.engine import unbroadcast
+from ...core.autograd.graph import Node
 from ...core.fast.lazy_gradients import as_array
+from ...core.op import Op
 from ...core.tensor import LEAF, Tensor
+from ...events import BackwardEnded
 from ..tensors.summaries import TINY, Stats, summarize
 from .messages import FewValues, PackedValues, StepValues, row_statistics
 from .step_trace import BackwardOrder, Constant, RowMap, ShapeGroup, origin_of
@@ -121,7 +125,7 @@ class LightSampler:
         """Give up: something was recorded that a light sampler cannot follow."""
         self.mismatched = True
 
-    def unrecorded(self, op: Any, output: Any, operands: Sequence[Any]) -> None:
+    def unrecorded(self, op: Op, output: object, operands: Sequence[Any]) -> None:
         """Take the result of an op that is not recorded, and its operands from outside the step.
 
         An unexpected one (an evaluation now and then) is no reason for a full sample: the values of
@@ -225,7 +229,7 @@ class LightSampler:
             for position, wanted in known
         )
 
-    def _is_data(self, operand: Any, wanted: int | Constant) -> bool:
+    def _is_data(self, operand: object, wanted: int | Constant) -> bool:
         """Return True if data, or a Python number, is the expected operand; take its value."""
         if not isinstance(wanted, Constant):
             return self._is_leaf(operand, wanted)
@@ -246,7 +250,7 @@ class LightSampler:
                     row, Stats(1, number, number, number, abs(number), False, text, (number,))
                 )
 
-    def _is_leaf(self, tensor: Any, wanted: int) -> bool:
+    def _is_leaf(self, tensor: object, wanted: int) -> bool:
         """Return True if a tensor from outside is the expected one; its first use always is."""
         known = self._leaves.get(id(tensor))
         if known is not None and known[0] == wanted:
@@ -296,11 +300,11 @@ class LightSampler:
         self._passes += 1
         return order
 
-    def _take(self, row: int, array: Any) -> None:
+    def _take(self, row: int, array: Array) -> None:
         self._rows.append(row)
         self._arrays.append(array)
 
-    def _take_flow(self, row: int, partial: Any, edge: Any) -> None:
+    def _take_flow(self, row: int, partial: Tensor | Array, edge: Tensor | Node) -> None:
         """Take the gradient of an input, reduced to its shape before broadcasting."""
         array = partial._array if isinstance(partial, Tensor) else partial
         if hasattr(array, "by_output"):  # of several outputs: its own is the first, others joined
@@ -310,7 +314,7 @@ class LightSampler:
         shape = edge.shape if edge._order else edge._array.shape
         self._take(row, array if array.shape == shape else unbroadcast(array, tuple(shape)))
 
-    def backward_ended(self, event: Any) -> None:
+    def backward_ended(self, event: BackwardEnded) -> None:
         """Read what was recorded, before anything is changed; take the gradients of the leaves."""
         self.read_backward()
         if not self.mismatched:
@@ -320,7 +324,7 @@ class LightSampler:
         if self._broken and ran and self.on_broken is not None:
             self.on_broken(zip(*ran, strict=True))
 
-    def _take_leaves(self, event: Any) -> None:
+    def _take_leaves(self, event: BackwardEnded) -> None:
         nodes = [root._node for root in event.roots if root._node not in (None, LEAF)]
         if nodes:
             youngest = max(nodes, key=lambda node: node._order)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...backends.numpy import ROW_STATISTICS
+from ...backends.numpy import ROW_STATISTICS, Array
 from ..graph.fold import SEVERAL, Plan, gradient_node
 from ..graph.model import Defect, Graph, GraphNode, Snapshot, find_alarming
 from ..render import legend
@@ -255,7 +255,7 @@ class StepValues:
 
     def __init__(
         self,
-        statistics: Any,
+        statistics: Array,
         texts: dict[int, str],
         few: Callable[[], FewValues],
         broken: bool,
@@ -339,7 +339,7 @@ def unpack(packed: PackedValues, graph: Graph) -> Snapshot:
     )
 
 
-def row_statistics(data: Any, extremes: bool = True) -> tuple[Any, bool]:
+def row_statistics(data: Array, extremes: bool = True) -> tuple[Any, bool]:
     """Return [size, mean, min, max, norm] of each row of a matrix, and whether all is finite.
 
     The norm of a row that is not finite is NaN. Call it where floating-point warnings are off.
@@ -363,7 +363,7 @@ def row_statistics(data: Any, extremes: bool = True) -> tuple[Any, bool]:
     return statistics, not np.isnan(norms).any()
 
 
-def numpy_row_statistics(data: Any, extremes: bool = True) -> Any:
+def numpy_row_statistics(data: Array, extremes: bool = True) -> Any:
     """Return the same with NumPy, for values of ordinary sizes."""
     statistics = np.empty((len(data), 5))
     statistics[:, SIZE] = size = data.shape[1]
@@ -382,7 +382,7 @@ def numpy_row_statistics(data: Any, extremes: bool = True) -> Any:
     return statistics
 
 
-def scaled_norm(row: Any) -> float:
+def scaled_norm(row: Array) -> float:
     """Return the norm of values of any size; NaN if one of them is not finite."""
     # Divided by the largest first, no square can overflow.
     peak = abs(row).max()
@@ -392,7 +392,7 @@ def scaled_norm(row: Any) -> float:
     return float(np.sqrt(row @ row) * peak)
 
 
-def flat_index(rows: Any, column: int) -> Any:
+def flat_index(rows: Array, column: int) -> Any:
     """Return the indices of a column of these rows in the flattened statistics."""
     return 5 * rows + column
 
@@ -458,7 +458,7 @@ class Message:
         structure = self.plan.graph.structure
         return {"structure": structure, "tiny": texts[0], "tinyGrad": texts[1], "bad": list(bad)}
 
-    def _alarming(self, statistics: Any, broken: Any) -> tuple[str, ...]:
+    def _alarming(self, statistics: Array, broken: Array) -> tuple[str, ...]:
         """Return the ids of the nodes that are framed in red, given which rows are not finite."""
         nodes = self.plan.nodes
         means = (math.isnan(statistics[node, MEAN]) for node in nodes)

@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from ...core.autograd.graph import LEAF
+from ...core.autograd.graph import LEAF, Node
 from ...core.autograd.versions import clock
 from ...core.tensor import Tensor
 from ...events import (
@@ -32,6 +32,7 @@ from ...events import (
     WorkEnded,
     WorkStarted,
 )
+from ...optim import Optimizer
 from ..graph.fold import VisibleSet
 from ..graph.model import Graph, Snapshot, Vertex
 from ..graph.names import CallScopes, LossNames, Names
@@ -304,7 +305,7 @@ class Recorder:
         if self.sampling:
             self.graph.gradient_flowed(event)
 
-    def _backward_began(self, node: Any) -> None:
+    def _backward_began(self, node: Node) -> None:
         if self.sampling:
             self.graph.begin_backward(self._running[-1], node)
             if self.sampled_whole and self.on_graph is not None:
@@ -329,7 +330,7 @@ class Recorder:
 
     # Steps ------------------------------------------------------------------------------
 
-    def step_event(self, event: Any) -> None:
+    def step_event(self, event: Stepped | BackwardEnded) -> None:
         """Handle a step event of a loop that is not listened to (see `sampler.py`)."""
         if isinstance(event, Stepped):
             self._stepped(event)
@@ -370,7 +371,7 @@ class Recorder:
         # A curve is drawn in real numbers.
         return float(abs(value) if value.__class__ is complex else value)
 
-    def _is_foreign(self, optimizer: Any) -> bool:
+    def _is_foreign(self, optimizer: Optimizer) -> bool:
         """Return True if an optimizer has only parameters of another view's models."""
         own = self.names.own
         parameters = (

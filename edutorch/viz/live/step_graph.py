@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from numpy import ndarray
 
 from ... import dtypes
-from ...core.autograd.graph import LEAF
+from ...backends.numpy import Array
+from ...core.autograd.graph import LEAF, Node
+from ...core.op import Op
 from ...core.tensor import Tensor
 from ...events import GradientFlowed, TensorAliased, TensorWritten
 from ..graph.fold import VisibleSet
@@ -135,10 +137,10 @@ class StepGraph:
 
     def record(
         self,
-        op: Any,
+        op: Op,
         inputs: tuple[Any, ...],
         outputs: tuple[Tensor, ...],
-        node: Any,
+        node: Node | None,
         settings: Mapping[str, Any] | None = None,
     ) -> int:
         """Add the vertex of an op that ran, and those of its operands that are new."""
@@ -171,7 +173,7 @@ class StepGraph:
             node.add_hook("gradient", lambda gradient: self._record_gradient(key, gradient))
         return key
 
-    def _source(self, value: Any, name: str) -> int | None:
+    def _source(self, value: object, name: str) -> int | None:
         """Return the vertex of one operand, and add it if it is new."""
         if isinstance(value, Tensor):
             scalar = value.__dict__.get("_number")
@@ -191,7 +193,7 @@ class StepGraph:
             return self._add(number_vertex(name, value))
         return None
 
-    def _index_tensors(self, name: str, value: Any) -> Iterator[tuple[str, int]]:
+    def _index_tensors(self, name: str, value: object) -> Iterator[tuple[str, int]]:
         """Yield the tensors in a setting: the indices and masks of an indexing op."""
         if isinstance(value, Tensor):
             key = self._source(value, name)
@@ -232,7 +234,7 @@ class StepGraph:
         if vertex.watched:
             vertex.value = summarize(tensor._array, self.detailed)
 
-    def _operand(self, value: Any, key: int | None) -> int | Constant | None:
+    def _operand(self, value: object, key: int | None) -> int | Constant | None:
         if key is None:
             return None
         is_number = not isinstance(value, Tensor) or "_number" in value.__dict__
@@ -342,7 +344,7 @@ class StepGraph:
 
     # Backward ---------------------------------------------------------------------------
 
-    def begin_backward(self, running: Pass, node: Any) -> None:
+    def begin_backward(self, running: Pass, node: Node | None) -> None:
         """Record a backward pass, whose first gradient leaves `node` now."""
         self.passes.append(running._replace(root=self.keys.of_node(node)))
         name_variables(self.vertices, self.names, self.keys.find)  # later they may hold others
@@ -375,7 +377,7 @@ class StepGraph:
             stats = self.vertices[key].flows[name] = summarize(total)
             self._flowed = total, stats
 
-    def _total(self, key: int, name: str, array: Any) -> Any:
+    def _total(self, key: int, name: str, array: Array) -> Any:
         """Return a gradient plus those of the earlier passes of this step along the same edge.
 
         None: it belongs to a pass of `grad`, and what `backward` has accumulated is shown.

@@ -49,7 +49,7 @@ class PaceError(EdutorchError, ValueError):
     """The requested pace would never end a step."""
 
 
-def is_pace(value: Any) -> bool:
+def is_pace(value: object) -> bool:
     """Return True if `value` can be a number of steps per second."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 

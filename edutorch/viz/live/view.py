@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Literal
 
 from ...errors import EdutorchError, missing_extra, warn
@@ -252,10 +252,7 @@ class View:
         return self
 
     def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, exception_type: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         self.trouble.__exit__(exception_type, error, trace)
         self._sampler.__exit__(exception_type, error, trace)
@@ -271,10 +268,8 @@ class View:
             self._sampler.show(failed)
             self._activations = None
         self._names.frame = None
-        interrupted = exception_type is not None and issubclass(exception_type, KeyboardInterrupt)
-        self._state = (
-            "interrupted" if interrupted else "finished" if exception_type is None else "failed"
-        )
+        interrupted = isinstance(error, KeyboardInterrupt)
+        self._state = "finished" if error is None else "interrupted" if interrupted else "failed"
         self._send(patience=LIMIT)
         self._leave_picture()
 
@@ -293,13 +288,8 @@ class View:
         self._awaits = True
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.__exit__(exception_type, error, trace)
+    async def __aexit__(self, *exception: Any) -> None:
+        self.__exit__(*exception)
         self._awaits = False
 
     def _open_page(self) -> None:
@@ -348,8 +338,6 @@ class View:
     def _on_step_end(self, recorder: Recorder) -> None:
         """Record the loss, send what is due, wait if paused, and choose the next sample."""
         sampler, step = self._sampler, recorder.step
-        if recorder.idle.ends:
-            sampler.meter.record_idle(recorder.idle.ends)
         self._draw_idle(step - 1)
         sampler.end_step()
         self._draw_losses(step)
@@ -373,6 +361,8 @@ class View:
     def _draw_idle(self, last: int) -> None:
         """Add the losses of the idle steps up to `last` to the curves."""
         idle = self._recorder.idle
+        if idle.ends:
+            self._sampler.meter.record_idle(idle.ends)
         if idle.several:
             steps = [self._recorder.loss_names.name_values(values) for values in idle.rounds]
             for name in dict.fromkeys(self._recorder.loss_names.sequence):

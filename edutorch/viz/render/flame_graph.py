@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from ...profiler.tree import Frame, bytes_text, describe, format_tree, time_text
 from .graphviz import folder
@@ -119,7 +120,7 @@ class Flame:
         write_file(path, contents[path.suffix.lower()]().encode())
         return path
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Return the picture in every format that a notebook may support."""
         return {"text/html": self.html, "image/svg+xml": self.svg, "text/plain": self.text()}
 
@@ -179,7 +180,7 @@ def place_frames(top: Frame) -> Iterator[tuple[Frame, float, float, int]]:
         pending.extend(reversed(below))
 
 
-def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
+def element(parent: Element, tag: str, text: str = "", **attributes: Any) -> Any:
     """Add an element below `parent`: `class_` is written as class, `_` as a hyphen."""
     names = {key.rstrip("_").replace("_", "-"): str(value) for key, value in attributes.items()}
     child = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
@@ -219,7 +220,7 @@ def picture(top: Frame, title: str) -> ElementTree.Element:
     return root
 
 
-def legend(root: Any) -> None:
+def legend(root: Element) -> None:
     """Draw the legend of colours and lines."""
     x = MARGIN
     for css_class, words in LEGEND:
@@ -231,7 +232,7 @@ def legend(root: Any) -> None:
             class_="quiet hint", text_anchor="end")  # fmt: skip
 
 
-def draw(group: Any, frame: Frame, left: float, width: float, depth: int) -> None:
+def draw(group: Element, frame: Frame, left: float, width: float, depth: int) -> None:
     """Draw one frame: a box with as much of its label as fits."""
     scale = WIDTH - 2 * MARGIN
     x, wide, y = MARGIN + left * scale, width * scale, TOP + depth * ROW

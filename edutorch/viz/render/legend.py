@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree.ElementTree import Element
 
 from ..tensors.summaries import number_text
 from ..tensors.thumbnails import ABOVE, BELOW, MIDDLE
@@ -48,7 +49,7 @@ class Footer(NamedTuple):
     curves: Mapping[str, Curve] = {}
 
 
-def draw_footer(root: Any, footer: Footer, width: float, top: float) -> float:
+def draw_footer(root: Element, footer: Footer, width: float, top: float) -> float:
     """Add the footer below a graph; return its lower end.
 
     Args:
@@ -80,7 +81,7 @@ def wrap_text(text: str, most: int) -> list[str]:
 # The legend ----------------------------------------------------------------------------------
 
 
-def draw_legend(root: Any, keys: Sequence[str], width: float, top: float) -> float:
+def draw_legend(root: Element, keys: Sequence[str], width: float, top: float) -> float:
     """Add an entry for each key of `style.WORDS`, in rows; return the lower end.
 
     The text of an entry is wrapped if the picture is too narrow for it.
@@ -102,7 +103,7 @@ def draw_legend(root: Any, keys: Sequence[str], width: float, top: float) -> flo
     return y + ROW if keys else top
 
 
-def draw_sample(group: Any, key: str, x: float, y: float) -> None:
+def draw_sample(group: Element, key: str, x: float, y: float) -> None:
     """Add the symbol of an entry; `y` is its middle."""
     if key == "arrow":
         draw_ramp(group, x, y)
@@ -130,7 +131,7 @@ def draw_sample(group: Any, key: str, x: float, y: float) -> None:
         element(group, "rect", **position, rx=corners, fill=paint.fill, stroke=paint.border)
 
 
-def draw_ramp(group: Any, x: float, y: float) -> None:
+def draw_ramp(group: Element, x: float, y: float) -> None:
     """Add the scale of arrow colours and widths, from a small gradient to a large one."""
     words(group, RAMP[0], x, y + 3, fill=PALE_INK)
     x += text_width(RAMP[0]) + 4
@@ -141,7 +142,7 @@ def draw_ramp(group: Any, x: float, y: float) -> None:
     words(group, RAMP[-1], x + 11 * len(FLOW_COLOURS) + 4, y + 3, fill=PALE_INK)
 
 
-def draw_mark(group: Any, key: str, x: float, y: float) -> None:
+def draw_mark(group: Element, key: str, x: float, y: float) -> None:
     """Add a mark, a lock or a pin of ten points."""
     element(group, "path", d=MARK_SHAPES[key], transform=f"translate({x:.2f},{y:.2f})", fill=INK,
             class_=f"mark {key}")  # fmt: skip
@@ -150,7 +151,7 @@ def draw_mark(group: Any, key: str, x: float, y: float) -> None:
 # Curves --------------------------------------------------------------------------------------
 
 
-def draw_charts(root: Any, curves: Mapping[str, Curve], width: float, top: float) -> float:
+def draw_charts(root: Element, curves: Mapping[str, Curve], width: float, top: float) -> float:
     """Add a small chart for each curve, in rows; return the lower end."""
     charts = [(name, curve.points()) for name, curve in curves.items()]
     charts = [(name, points) for name, points in charts if points][:MOST_CHARTS]
@@ -166,7 +167,7 @@ def draw_charts(root: Any, curves: Mapping[str, Curve], width: float, top: float
 
 
 def draw_chart(
-    root: Any, name: str, points: Sequence[tuple[int, float | None]],
+    root: Element, name: str, points: Sequence[tuple[int, float | None]],
     box_of_chart: tuple[float, float, float],
 ) -> None:  # fmt: skip
     """Add one chart with its name and its last, smallest and largest value.

@@ -69,7 +69,7 @@ class Plot:
         write_file(path, file.getvalue())
         return path
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Return the plot in every format that a notebook may support."""
         image = self.png()
         source = f"data:image/png;base64,{b64encode(image).decode()}"
@@ -80,7 +80,7 @@ class Plot:
         return f"<{self.alt}>"
 
 
-def to_host(tensor: Any, most: int = LARGEST, axes: int = 2) -> np.ndarray:
+def to_host(tensor: object, most: int = LARGEST, axes: int = 2) -> np.ndarray:
     """Return a tensor as a float64 NumPy array, subsampled on its device along its last axes."""
     array = tensor._array if isinstance(tensor, Tensor) else tensor
     if array.dtype.kind == "c":
@@ -92,7 +92,7 @@ def to_host(tensor: Any, most: int = LARGEST, axes: int = 2) -> np.ndarray:
     return np.asarray(array).astype("float64")
 
 
-def check_tensor(function: str, tensor: Any) -> Tensor:
+def check_tensor(function: str, tensor: object) -> Tensor:
     """Return the argument if it is a tensor.
 
     Raises: NotAPictureTypeError: it is something else.

@@ -11,10 +11,11 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from ...errors import EdutorchError, MissingExtraError
 from ...utils.atomic_files import name_file_in_errors
@@ -152,25 +153,21 @@ class Drawing:
 
         Raises: UnknownGroupError: there is no such group.
         """
-        choice = self.choice
-        for group in groups:
-            for key in find_group_keys(self.whole.graph, group, self.choice):
-                choice = choice.open(key)
-        return self._with(choice)
+        return self._turn(groups, Choice.open)
 
     def close(self, *groups: str) -> Drawing:
         """Return the drawing with groups closed, given as paths of modules such as "layers.0".
 
         Raises: UnknownGroupError: there is no such group.
         """
+        return self._turn(groups, Choice.close)
+
+    def _turn(self, groups: Iterable[str], turn: Callable[[Choice, str], Choice]) -> Drawing:
+        """Return the same picture with another choice of open groups."""
         choice = self.choice
         for group in groups:
             for key in find_group_keys(self.whole.graph, group, self.choice):
-                choice = choice.close(key)
-        return self._with(choice)
-
-    def _with(self, choice: Choice) -> Drawing:
-        """Return the same picture with another choice of open groups."""
+                choice = turn(choice, key)
         return Drawing(self.whole, self.rankdir, choice, curves=self.curves, caption=self.caption)
 
     def explore(self) -> Any:
@@ -243,7 +240,7 @@ class Drawing:
         write_file(path, format_writer("save", path, contents)())
         return path
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Return the picture in every format that a notebook may support.
 
         Without Graphviz this is only the table.
@@ -360,7 +357,7 @@ def polish_tree(svg: str, graph: Graph) -> Any:
     return root
 
 
-def box_of(group: Any) -> tuple[float, float, float, float]:
+def box_of(group: Element) -> tuple[float, float, float, float]:
     """Return left, top, right and bottom of a node, inside its border if that is double."""
     shapes = (shape.get("points") or shape.get("d") for shape in group)
     text = next(filter(None, shapes), "0 0")
@@ -369,7 +366,7 @@ def box_of(group: Any) -> tuple[float, float, float, float]:
     return min(across), min(down), max(across), max(down)
 
 
-def draw_thumbnails(root: Any, snapshot: Snapshot) -> None:
+def draw_thumbnails(root: Element, snapshot: Snapshot) -> None:
     """Draw thumbnails of the tensors into their boxes, and add the statistics to the titles."""
     groups = {group.get("id"): group for group in iter_elements(root, "g")}
     for node, value, grad in zip(
@@ -399,7 +396,7 @@ def statistics(value: Stats | None, grad: Stats | None) -> list[str]:
     return lines
 
 
-def add_footer(root: Any, footer: Footer) -> None:
+def add_footer(root: Element, footer: Footer) -> None:
     """Add a white background and the footer below the picture."""
     _, _, width, height = (float(part) for part in root.get("viewBox", "0 0 100 100").split())
     full = max(width, NARROWEST)

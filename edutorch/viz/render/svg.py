@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
@@ -32,7 +33,7 @@ LETTER = 0.602
 ElementTree.register_namespace("", SVG)
 
 
-def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
+def element(parent: Element, tag: str, text: str = "", **attributes: Any) -> Any:
     """Add an element below `parent`: `class_` is written as class, `_` as a hyphen."""
     names = {key.rstrip("_").replace("_", "-"): str(value) for key, value in attributes.items()}
     child = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
@@ -40,7 +41,9 @@ def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
     return child
 
 
-def words(parent: Any, text: str, x: float, y: float, size: float = 9, **attributes: Any) -> Any:
+def words(
+    parent: Element, text: str, x: float, y: float, size: float = 9, **attributes: Any
+) -> Any:
     """Add a line of text in the font of all pictures."""
     position = {"x": f"{x:.2f}", "y": f"{y:.2f}", "font_size": f"{size:g}", "font_family": MONO}
     return element(parent, "text", text, **position, **attributes)
@@ -55,12 +58,12 @@ def text_width(text: str, size: float = 9) -> float:
     return round(len(text) * size * LETTER, 3)
 
 
-def iter_elements(root: Any, tag: str) -> Any:
+def iter_elements(root: Element, tag: str) -> Any:
     """Yield all elements with a tag."""
     return root.iter(f"{{{SVG}}}{tag}")
 
 
-def as_text(root: Any) -> str:
+def as_text(root: Element) -> str:
     """Return a tree as SVG text."""
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -123,12 +126,12 @@ class Image(NamedTuple):
 Figure = Shape | Text | Image
 
 
-def figures_of(root: Any) -> Iterator[Figure]:
+def figures_of(root: Element) -> Iterator[Figure]:
     """Yield all figures in drawing order, in the coordinates of the whole picture."""
     yield from _figures(root, (0.0, 0.0), {})
 
 
-def _figures(parent: Any, shift: Point, inherited: dict[str, str]) -> Iterator[Figure]:
+def _figures(parent: Element, shift: Point, inherited: dict[str, str]) -> Iterator[Figure]:
     for child in parent:
         tag = child.tag.removeprefix(f"{{{SVG}}}")
         x, y = _translation(child.get("transform", ""))
@@ -158,7 +161,7 @@ def _translation(transform: str) -> Point:
     return (float(match[1]), float(match[2])) if match else (0.0, 0.0)
 
 
-def _text(element: Any, shift: Point, looks: dict[str, str]) -> Text:
+def _text(element: Element, shift: Point, looks: dict[str, str]) -> Text:
     position = float(looks.get("x", 0)) + shift[0], float(looks.get("y", 0)) + shift[1]
     size = float(looks.get("font-size", "10").removesuffix("px"))
     words, anchor = "".join(element.itertext()), looks.get("text-anchor", "start")
@@ -181,7 +184,7 @@ def _colour(text: str) -> str:
     return "" if text in ("none", "transparent") else text
 
 
-def _lines(tag: str, element: Any) -> list[list[Point]]:
+def _lines(tag: str, element: Element) -> list[list[Point]]:
     attribute = functools.partial(_attribute, element)
     if tag == "path":
         return path_lines(element.get("d", ""))
@@ -197,7 +200,7 @@ def _lines(tag: str, element: Any) -> list[list[Point]]:
              for angle in angles]]  # fmt: skip
 
 
-def _attribute(element: Any, name: str) -> float:
+def _attribute(element: Element, name: str) -> float:
     return float(element.get(name, 0))
 
 
@@ -299,7 +302,7 @@ def png_of(svg: str) -> bytes:
         scale *= min(0.9, math.sqrt(MOST_BYTES / len(png)))
 
 
-def _view_box(root: Any) -> tuple[float, float, float, float]:
+def _view_box(root: Element) -> tuple[float, float, float, float]:
     left, top, width, height = map(float, root.get("viewBox").split())
     return left, top, width, height
 

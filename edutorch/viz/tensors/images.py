@@ -9,6 +9,7 @@ import numpy as np
 
 from ...autograd import no_grad
 from ...core.tensor import Tensor
+from ...nn import Module
 from ..render.plots import (
     DIVERGING,
     RISING,
@@ -196,7 +197,7 @@ def to_rgb(picture: np.ndarray, low: float, high: float) -> np.ndarray:
 # Filters --------------------------------------------------------------------------------------
 
 
-def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None) -> Plot:
+def filters(conv: Module, *, most: int = MOST_PICTURES, columns: int | None = None) -> Plot:
     """Show the filters of a convolution: in colour if they have three channels, else as heat maps.
 
     In a heat map, orange is positive, purple negative and white 0. Each channel of a filter is a
@@ -284,7 +285,7 @@ def heat_grid(
 
 
 def attention(
-    mha: Any,
+    mha: Module,
     *inputs: Tensor,
     tokens: Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
@@ -328,7 +329,7 @@ def attention(
     return Plot(attention_figure(array, rows, across), attention_alt(array, rows, across))
 
 
-def weights_of(mha: Any, inputs: Sequence[Tensor], options: dict[str, Any]) -> Tensor:
+def weights_of(mha: Module, inputs: Sequence[Tensor], options: dict[str, Any]) -> Tensor:
     """Return the weights of an attention module per head, without dropout and without a graph."""
     if not hasattr(mha, "num_heads") or not callable(mha):
         raise NotAPictureTypeError(

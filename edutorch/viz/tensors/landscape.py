@@ -138,7 +138,7 @@ def landscape(
     return Landscape(losses, xs, ys, path, explained)
 
 
-def check_arguments(model: Any, span: float, steps: int) -> list[Any]:
+def check_arguments(model: Module, span: float, steps: int) -> list[Any]:
     """Check the arguments and return the parameters of the model.
 
     Raises: NotAPictureError: it has none, or the map would have too few or too many points.
@@ -172,7 +172,7 @@ def pairs_of(data: Any) -> list[tuple[Any, Any]]:
     )  # fmt: skip
 
 
-def mean_loss(model: Any, loss_fn: Callable[..., Any], batches: list[tuple[Any, Any]]) -> float:
+def mean_loss(model: Module, loss_fn: Callable[..., Any], batches: list[tuple[Any, Any]]) -> float:
     """Return the mean loss of the batches with the current parameters."""
     with np.errstate(all="ignore"):
         losses = [float(loss_fn(model(inputs), targets)) for inputs, targets in batches]
@@ -182,7 +182,7 @@ def mean_loss(model: Any, loss_fn: Callable[..., Any], batches: list[tuple[Any, 
 class ParameterMover:
     """Changes a model's parameters inside its block, and restores the original arrays after it."""
 
-    def __init__(self, model: Any, parameters: list[Any]) -> None:
+    def __init__(self, model: Module, parameters: list[Any]) -> None:
         self.model, self.parameters = model, parameters
 
     def __enter__(self) -> ParameterMover:
@@ -214,7 +214,7 @@ class ParameterMover:
 
 
 def directions(
-    model: Any, parameters: list[Any], trajectory: Sequence[Any] | None, seed: int
+    model: Module, parameters: list[Any], trajectory: Sequence[Any] | None, seed: int
 ) -> tuple[Direction, Direction, np.ndarray | None, float | None]:
     """Return two directions, the trajectory in their plane, and the share that it explains."""
     if trajectory is None:
@@ -264,7 +264,7 @@ def random_like(parameters: list[Any], generator: np.random.Generator) -> Direct
     return direction
 
 
-def point_of(model: Any, state: Any) -> np.ndarray:
+def point_of(model: Module, state: Any) -> np.ndarray:
     """Return the parameters of a state_dict (or a list of tensors) as one flat vector."""
     parameters = dict(model.named_parameters())
     tensors = [state.get(name) for name in parameters] if hasattr(state, "get") else list(state)
@@ -280,7 +280,7 @@ def point_of(model: Any, state: Any) -> np.ndarray:
     return np.concatenate([flat_host_array(tensor).ravel() for tensor in tensors])
 
 
-def flat_host_array(tensor: Any) -> np.ndarray:
+def flat_host_array(tensor: Tensor) -> np.ndarray:
     return backends.of(tensor._array).to_numpy(tensor._array).astype("float64")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import backends
+from ...backends.numpy import Array
 from ...core.tensor import LEAF, Tensor
 from ...errors import EdutorchError
 from ...profiler.tree import bytes_text
@@ -51,7 +52,7 @@ class NotATensorError(EdutorchError, TypeError):
     """Raised if something other than a tensor is to be shown."""
 
 
-def check_tensor(function: str, tensor: Any) -> Tensor:
+def check_tensor(function: str, tensor: object) -> Tensor:
     """Return the argument if it is a tensor.
 
     Raises: NotATensorError: it is something else.
@@ -123,7 +124,7 @@ def facts_of(tensor: Tensor) -> Facts:
     )
 
 
-def finite_stats(array: Any, bad: int) -> Stats | None:
+def finite_stats(array: Array, bad: int) -> Stats | None:
     """Summarize the finite elements of an array, with a histogram."""
     array = as_plain_array(array)
     if array.dtype.kind == "c":
@@ -190,7 +191,7 @@ class Shown:
             lines[-1] += f", .grad norm {facts.grad_norm:.4g}"
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return {"text/html": self.html(), "text/plain": repr(self)}
 
 
@@ -322,7 +323,7 @@ class Deeper:
                       for row in table]  # fmt: skip
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return {"text/html": self.html(), "text/plain": repr(self)}
 
 
@@ -331,7 +332,7 @@ def texts_of(row: AxisRow) -> tuple[str, ...]:
             f"{row.zeros:,}", f"✗ {row.bad:,}" if row.bad else "0")  # fmt: skip
 
 
-def axis_rows(array: Any, axis: int) -> list[AxisRow]:
+def axis_rows(array: Array, axis: int) -> list[AxisRow]:
     """Return the statistics of the positions of an axis: all, or MOST_SLICES evenly spaced ones."""
     xp = backends.of(array).xp
     if array.dtype.kind == "c":

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import backends
+from ...backends.numpy import Array
 from .thumbnails import Thumbnail, thumbnail_of
 
 TINY = 4
@@ -59,7 +60,7 @@ class Stats(NamedTuple):
         )
 
 
-def summarize(array: Any, bars: bool = False, pixels: bool = True) -> Stats:
+def summarize(array: Array, bars: bool = False, pixels: bool = True) -> Stats:
     """Return the `Stats` of an array of any backend (of complex numbers, their magnitudes).
 
     Args:
@@ -100,7 +101,7 @@ def summarize(array: Any, bars: bool = False, pixels: bool = True) -> Stats:
     return Stats(size, mean * scale, low, high, norm, text=text, bars=counts, thumbnail=thumbnail)
 
 
-def text_of_many(array: Any) -> str:
+def text_of_many(array: Array) -> str:
     """Return the first of many integers, or the share of true bools, as text.
 
     The mean of class labels would be meaningless.
@@ -127,7 +128,7 @@ def make_reduction(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:
     """Return a reduction to one number without the overhead of NumPy's methods."""
     reduce = ufunc.reduce
 
-    def one(flat: Any) -> float:
+    def one(flat: Array) -> float:
         value = reduce(flat) if flat.__class__ is np.ndarray else getattr(flat, method)()
         return value.item()
 
@@ -138,7 +139,7 @@ least, most = make_reduction(np.minimum, "min"), make_reduction(np.maximum, "max
 total = make_reduction(np.add, "sum")
 
 
-def histogram(flat: Any, low: float, high: float) -> tuple[int, ...]:
+def histogram(flat: Array, low: float, high: float) -> tuple[int, ...]:
     """Count the elements in each of BARS equal bins."""
     sample = flat[:: -(-flat.size // SAMPLE)].astype("float64")
     xp = backends.of(flat).xp if backends.is_array(flat) else np
@@ -183,7 +184,7 @@ def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
 def elements_text(values: Sequence[Any], ndim: int) -> str:
     """Return all elements of a tiny tensor as text: `8`, `[0.5, -1.2e-7]`."""
 
-    def one(value: Any) -> str:
+    def one(value: Array) -> str:
         if not isinstance(value, float):
             return str(value) if isinstance(value, int) else f"{value:.3g}"
         if len(values) == 1:

@@ -12,10 +12,12 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from ... import backends
+from ...backends.numpy import Array
 from ..render.svg import element
 
 LARGEST = 32
@@ -60,7 +62,7 @@ class Thumbnail(NamedTuple):
 # Pixels of an array ---------------------------------------------------------------------------
 
 
-def thumbnail_of(array: Any, low: float, high: float) -> Thumbnail | None:
+def thumbnail_of(array: Array, low: float, high: float) -> Thumbnail | None:
     """Return a small picture of an array, or of the first in a batch; None if it has none.
 
     Args:
@@ -102,12 +104,12 @@ def is_image(shape: Sequence[int]) -> bool:
     return height == width if len(shape) < 4 else shape[1] in (1, 3)
 
 
-def has_unit_rows(rows: Any) -> bool:
+def has_unit_rows(rows: Array) -> bool:
     """Whether each row sums to 1, as attention weights do."""
     return bool(np.all(np.abs(rows.sum(-1) - 1) < 1e-3))
 
 
-def downsample(pixels: Any) -> Any:
+def downsample(pixels: Array) -> Any:
     """Downsample an image by averaging blocks, so that no side exceeds LARGEST."""
     _, height, width = pixels.shape
     step = max(-(-height // LARGEST), -(-width // LARGEST))
@@ -154,7 +156,7 @@ def drawn_style(node: Any, stats: Any) -> Kind | None:
     return style if style != "bars" or stats.bars else None
 
 
-def draw(parent: Any, node: Any, stats: Any, box: tuple[float, float, float, float]) -> None:
+def draw(parent: Element, node: Any, stats: Any, box: tuple[float, float, float, float]) -> None:
     """Add the picture of a node to its group.
 
     Args:
@@ -180,7 +182,9 @@ def draw(parent: Any, node: Any, stats: Any, box: tuple[float, float, float, flo
     element(parent, "rect", **attributes, fill="none", stroke="#6B7280", stroke_width="0.5")
 
 
-def draw_bars(parent: Any, counts: Sequence[int], box: tuple[float, float, float, float]) -> None:
+def draw_bars(
+    parent: Element, counts: Sequence[int], box: tuple[float, float, float, float]
+) -> None:
     """Add a histogram as one path, scaled to its largest bin."""
     left, top, right, bottom = box
     width, peak = (right - left) / len(counts), max(counts, default=0) or 1
