@@ -176,14 +176,11 @@ def _fast_path(op: Op) -> str:
             f"        if base is not None and (base is a_{first} or base is a_{first}.base):",
             f"            attach_view(output, {first})",
         ]
-    if op.rules:
-        wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
-        if "dtype" in op.settings:  # the result may have an integer dtype
-            wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
-        lines += [f"        if {IS_RECORDING} and ({wanted}):"]
-        lines += textwrap.indent(_record(op) + _report_recorded(op), " " * 12).splitlines()
-    tell = f"if {IS_TRACKED}:\n    {_report_unrecorded(op)}"
-    lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
+    wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
+    if "dtype" in op.settings:  # the result may have an integer dtype
+        wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
+    test = f"{IS_RECORDING} and ({wanted})"
+    lines += textwrap.indent(_recording(op, test), " " * 8).splitlines()
     result = ", ".join(["output", *(f"wrap({name})" for name in further)])
     return "\n".join([*lines, f"        return {result}", ""])
 
@@ -250,11 +247,7 @@ def _sequence_path(op: Op) -> str:
         "            raise explain(OP, (arrays,), error, locals()) from error",
         *textwrap.indent(NEW_OUTPUT, " " * 8).splitlines(),
     ]
-    if op.rules:
-        lines += ["        if wanted:"]
-        lines += textwrap.indent(_record(op) + _report_recorded(op), " " * 12).splitlines()
-    tell = f"if {IS_TRACKED}:\n    {_report_unrecorded(op)}"
-    lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
+    lines += textwrap.indent(_recording(op, "wanted"), " " * 8).splitlines()
     lines += [
         "        return output",
         f"if {name}.__class__ is list and set(map(type, {name})) == ONLY_ARRAYS{out}:",
@@ -411,7 +404,8 @@ def _record(op: Op) -> str:
     scalars = _scalars(op) if op.scalars.intersection(op.inputs[1:]) else []
     return "\n".join(
         [
-            f"node = {_new_node(op)}",
+            # Of the type that PyTorch names for the call.
+            f"node = ({op.node})()",
             "node._order = clock()",
             f"node.edges = {edges}",
             f"node.saved = ({saved})",
@@ -422,11 +416,6 @@ def _record(op: Op) -> str:
             "output._node = node",
         ]
     )
-
-
-def _new_node(op: Op) -> str:
-    """Return an expression that makes the node, of the type that PyTorch names for the call."""
-    return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
 
 
 def _scalars(op: Op) -> list[str]:
@@ -443,16 +432,15 @@ def _scalars(op: Op) -> list[str]:
     return ["scalars = ()", *appended, "if scalars:\n    node.scalars = scalars"]
 
 
-def _report_recorded(op: Op) -> str:
-    """Return code that reports the result and the operands to the op recorder."""
+def _recording(op: Op, test: str) -> str:
+    """Return code that records the result if `test` holds, and reports it to the op recorder."""
     operands = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
-    return f"\nif mode is not DEFAULT:\n    mode.op_recorder.recorded.extend((output, {operands}))"
-
-
-def _report_unrecorded(op: Op) -> str:
-    """Return code that reports a result that is not recorded to the op recorder."""
-    operands = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
-    return f"mode.op_recorder.unrecorded(OP, output, {operands})"
+    unrecorded = f"if {IS_TRACKED}:\n    mode.op_recorder.unrecorded(OP, output, {operands})"
+    if not op.rules:
+        return unrecorded
+    report = f"if mode is not DEFAULT:\n    mode.op_recorder.recorded.extend((output, {operands}))"
+    recorded = textwrap.indent(f"{_record(op)}\n{report}", "    ")
+    return f"if {test}:\n{recorded}\nel{unrecorded}"
 
 
 def _saved_value(op: Op, name: str) -> str:
@@ -500,7 +488,7 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
     if not isinstance(definition, ast.FunctionDef):
         return None
     *before, last = definition.body
-    if len(before) > 1 or not all(is_text(statement) for statement in before):
+    if len(before) > 1 or not all(map(is_text, before)):
         return None
     # A forward with statements is called: only an expression can stand in a line.
     if not isinstance(last, ast.Return) or last.value is None:
