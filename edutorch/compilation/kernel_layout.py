@@ -154,6 +154,7 @@ class KernelLayout:
         return self.shared.get(value, value).name
 
     def row_name(self, value: Value) -> str:
+        """Return the name of the part of an array that belongs to the row."""
         return f"{self.array_name(value)}_row"
 
     def scratch(self) -> list[Value]:

@@ -259,17 +259,12 @@ def is_unchanged(now: object, before: object) -> bool:
     if type(now) is not cls:
         return False
     if cls in SIMPLE_TYPES:
-        return is_same_number(now, before)
+        return now == before or (now != now and before != before)  # nan is nan
     if cls is tuple and isinstance(now, tuple) and isinstance(before, tuple):
         return len(now) == len(before) and all(map(is_same_or_unchanged, now, before))
     if isinstance(now, types.MethodType) and isinstance(before, types.MethodType):
         return now.__self__ is before.__self__ and now.__func__ is before.__func__
     return False
-
-
-def is_same_number(now: Any, before: Any) -> bool:
-    """Return True if two simple values are equal; nan is equal to nan here."""
-    return now == before or (now != now and before != before)
 
 
 def is_same_or_unchanged(now: object, before: object) -> bool:

@@ -23,6 +23,7 @@ from .node import (
     Target,
     map_aggregate,
     map_arg,
+    nested_text,
     short_name,
     target_name,
 )
@@ -451,29 +452,18 @@ class CodeWriter:
 
     def format_value(self, value: Argument) -> str:
         """Return an argument as an expression."""
+        return nested_text(value, self.format_leaf, repr)
+
+    def format_leaf(self, value: object) -> str:
+        """Return what is no container as an expression: a node, a number, a global name."""
         if isinstance(value, Node):
             return value.name
-        if isinstance(value, tuple):
-            inside = ", ".join(map(self.format_value, value)) + ("," if len(value) == 1 else "")
-            if hasattr(value, "_fields"):
-                return f"{self.add_global(type(value).__name__, type(value))}({inside})"
-            return f"({inside})"
-        if isinstance(value, list):
-            return f"[{', '.join(map(self.format_value, value))}]"
-        if isinstance(value, dict):
-            pairs = (f"{key!r}: {self.format_value(item)}" for key, item in value.items())
-            return f"{{{', '.join(pairs)}}}"
-        if isinstance(value, slice):
-            return (
-                f"slice({', '.join(map(self.format_value, (value.start, value.stop, value.step)))})"
-            )
+        if isinstance(value, tuple):  # a named one
+            name = self.add_global(type(value).__name__, type(value))
+            return name + self.format_value(tuple(value))
         if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
             return f"float('{value}')"
-        if (
-            value is None
-            or value is Ellipsis
-            or isinstance(value, bool | int | float | complex | str)
-        ):
+        if value is None or value is ... or isinstance(value, bool | int | float | complex | str):
             return repr(value)
         return self.add_global(getattr(value, "__name__", type(value).__name__), value)
 
@@ -518,16 +508,12 @@ def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
     parameters, lines = [root_module], []
     for node in graph.nodes:
         if node.op == "placeholder":
-            name = f"*{node.name}" if str(node.target).startswith("*") else node.name
-            if str(node.target).startswith("**"):
-                name = f"**{node.name}"
-            default = f" = {writer.format_value(node.args[0])}" if node.args else ""
             parameter = str(node.target)
-            if (
-                parameter != node.name
-                and parameter.isidentifier()
-                and not keyword.iskeyword(parameter)
-            ):
+            stars = parameter[: len(parameter) - len(parameter.lstrip("*"))]
+            name = f"{stars}{node.name}"
+            default = f" = {writer.format_value(node.args[0])}" if node.args else ""
+            is_name = parameter.isidentifier() and not keyword.iskeyword(parameter)
+            if parameter != node.name and is_name:
                 lines.append(f"{node.name} = {parameter}")  # callers may pass it by that name
                 name = parameter
             parameters.append(f"{name}{default}")

@@ -223,17 +223,36 @@ def short_name(target: Target, default: str) -> str:
 
 def arg_text(value: Argument) -> str:
     """Return an argument as text, with % before each node."""
-    if isinstance(value, Node):
-        return f"%{value.name}"
-    if isinstance(value, tuple):
-        return f"({', '.join(map(arg_text, value))}{',' if len(value) == 1 else ''})"
+
+    def leaf_text(leaf: object) -> str:
+        if isinstance(leaf, tuple):  # a named one
+            return arg_text(tuple(leaf))
+        return f"%{leaf.name}" if isinstance(leaf, Node) else repr(leaf)
+
+    return nested_text(value, leaf_text)
+
+
+def nested_text(
+    value: Argument, leaf_text: Callable[[Any], str], key_text: Callable[[Any], str] = str
+) -> str:
+    """Return nested tuples, lists, dicts and slices as text, given that of leaves and keys.
+
+    A named tuple is a leaf: what it needs is the name of its class.
+    """
+
+    def text_of(item: Argument) -> str:
+        return nested_text(item, leaf_text, key_text)
+
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return f"({', '.join(map(text_of, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, list):
-        return f"[{', '.join(map(arg_text, value))}]"
+        return f"[{', '.join(map(text_of, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {arg_text(item)}' for key, item in value.items())}}}"
+        pairs = (f"{key_text(key)}: {text_of(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, slice):
-        return f"slice({arg_text(value.start)}, {arg_text(value.stop)}, {arg_text(value.step)})"
-    return repr(value)
+        return f"slice({', '.join(map(text_of, (value.start, value.stop, value.step)))})"
+    return leaf_text(value)
 
 
 def nodes_in(value: Argument) -> Iterator[Node]:
