@@ -20,10 +20,12 @@ from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import elementwise
 from ..errors import GradientError
 from .comparison import where
+from .complex import abs
 from .creation import ones_like, zeros_like
 from .elementwise import exp, log, log1p
+from .trigonometry import cos
 
-__all__ = ["erf", "erfc", "erfinv", "xlogy"]
+__all__ = ["erf", "erfc", "erfinv", "sinc", "xlogy"]
 
 
 # Helpers: float64 evaluation, power series, coefficients -------------------------------------
@@ -258,6 +260,43 @@ ROOT_2_BY_PI = math.sqrt(2 / math.pi)
 
 
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
+
+
+@elementwise(reference=lambda x: math.sin(math.pi * x) / (math.pi * x))
+def sinc(xp: Namespace, input: Array) -> Array:
+    """y = sin(πx) / (πx), and 1 at 0.
+
+    >>> sinc(tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
+    dtype = input.dtype
+    if dtype.itemsize == 2:  # π x needs more digits, and may overflow
+        input = input.astype("float32")
+    angle = math.pi * xp.where(input == 0, input + 1, input)
+    return xp.where(input == 0, xp.ones_like(input), xp.sin(angle) / angle).astype(dtype)
+
+
+def sinc_derivative(input: ArrayOrTensor, y: ArrayOrTensor) -> Any:
+    """(cos πx - y) / x, and its power series near 0, where the difference cancels."""
+    near = abs(input) < SINC_SMALL
+    small, away = where(near, input, 0.0), where(near, 1.0, input)
+    square = math.pi**2 * (small * small)
+    series = square * 0 + SINC_SERIES[-1]
+    for coefficient in SINC_SERIES[-2::-1]:
+        series = series * square + coefficient
+    return where(near, small * series, (cos(math.pi * away) - where(near, 0.0, y)) / away)
+
+
+SINC_SMALL = 0.15
+SINC_SERIES = [
+    (-1) ** k * math.pi**2 * 2 * k / math.factorial(2 * k + 1) for k in range(1, 8)
+]  # fmt: skip
+"""The coefficients of y' / x in powers of (πx)²."""
+
+sinc.vjp(
+    input=lambda g, y, input: g * sinc_derivative(input, y),
+    latex=r"g\,\frac{\cos(\pi x) - y}{x}",
+)
 
 
 # The normal distribution, entropies ----------------------------------------------------------
