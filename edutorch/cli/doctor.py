@@ -162,7 +162,7 @@ def gigaflops(size: int = 512) -> float:
     x = numpy.ones((size, size), numpy.float32)
     with one_thread():
         times = []
-        for _ in range(5):
+        for _ in range(5):  # the fastest counts: the first one wakes the processor up
             start = time.perf_counter()
             x.dot(x)
             times.append(time.perf_counter() - start)

@@ -90,6 +90,7 @@ def _report_for(path: str) -> Callable[..., None]:
     def report(
         exc_type: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
+        # An error in the file's own syntax has no frame of it: then nothing is left, as in Python.
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
             trace = trace.tb_next
         if missing := _NOT_OURS_YET.match(str(error)):
@@ -204,7 +205,7 @@ class ScriptFrame(SimpleNamespace):
 
 def draw_recorded(recorder: Any, part: Part, groups: list[str], output: str | None) -> int:
     """Draw the recorded graph, into a file or as a table on the terminal."""
-    from ..viz.backward_walk.backward_graph import backward_snapshot
+    from ..viz.backward_walk.backward_steps import backward_snapshot
     from ..viz.graph.fold import UnknownGroupError
     from ..viz.render.static import Drawing
 

@@ -77,13 +77,14 @@ LEAF = TreeSpec(None, None, ())
 DICTS = (dict, OrderedDict, defaultdict)
 
 
-def is_namedtuple(value: Any) -> bool:
+def is_namedtuple(value: object) -> bool:
     """Return True for a named tuple (or a result such as that of `max`)."""
     return isinstance(value, tuple) and type(value) is not tuple and hasattr(value, "_fields")
 
 
 def container_children(tree: Any) -> tuple[list[Any], Any] | None:
     """Return a container's children and the context to rebuild it; None for a leaf."""
+    # The exact type: a subclass of dict or list may not be rebuilt from its items.
     node_type = type(tree)
     if node_type in (tuple, list) or is_namedtuple(tree):
         return list(tree), None
@@ -109,7 +110,7 @@ def rebuild_container(spec: TreeSpec, children: list[Any]) -> Any:
 
 
 def tree_flatten(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    tree: object, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[Any], TreeSpec]:
     """Return the leaves of a tree, from left to right, and its structure.
 
@@ -158,7 +159,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     return build(treespec)
 
 
-def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+def tree_leaves(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """Return the leaves of a tree.
 
     >>> tree_leaves([1, (2, 3)])
@@ -167,7 +168,7 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
     return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+def tree_structure(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
     """Return the structure of a tree.
 
     >>> tree_structure([1, (2, 3)])
@@ -178,7 +179,7 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> T
 
 def tree_map(
     func: Callable[..., Any],
-    tree: Any,
+    tree: object,
     *rests: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
@@ -199,7 +200,7 @@ def tree_map(
     return tree_unflatten([func(*parts) for parts in zip(leaves, *others, strict=True)], spec)
 
 
-def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
+def tree_map_(func: Callable[..., Any], tree: object, *rests: Any) -> Any:
     """Call `func` on each leaf, and return the tree unchanged.
 
     >>> tree_map_(print, [1, 2])
@@ -211,7 +212,9 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
     return tree
 
 
-def tree_map_only(leaf_type: Any, func: Callable[[Any], Any], tree: Any) -> Any:
+def tree_map_only(
+    leaf_type: type | tuple[type, ...], func: Callable[[Any], Any], tree: object
+) -> Any:
     """Apply `func` to each leaf of a type (or of one of several types); return the new tree.
 
     >>> tree_map_only(int, lambda n: -n, [1, "a"])
@@ -220,7 +223,7 @@ def tree_map_only(leaf_type: Any, func: Callable[[Any], Any], tree: Any) -> Any:
     return tree_map(lambda leaf: func(leaf) if isinstance(leaf, leaf_type) else leaf, tree)
 
 
-def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
+def tree_all(pred: Callable[[Any], bool], tree: object) -> bool:
     """Return True if `pred` is true for every leaf.
 
     >>> tree_all(lambda n: n > 0, [1, (2, 3)])
@@ -229,7 +232,7 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
     return all(pred(tree_leaf) for tree_leaf in tree_leaves(tree))
 
 
-def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
+def tree_any(pred: Callable[[Any], bool], tree: object) -> bool:
     """Return True if `pred` is true for any leaf.
 
     >>> tree_any(lambda n: n > 2, [1, (2, 3)])

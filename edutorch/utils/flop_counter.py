@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 from ..profiler.recording import Recording, RecordingOptions, is_product_op
 from ..profiler.tree import Span, walk
@@ -31,8 +30,12 @@ class FlopCounterMode:
     """
 
     def __init__(
-        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None
-    ) -> None:
+        self,
+        mods: object = None,
+        depth: int = 2,
+        display: bool = True,
+        custom_mapping: object = None,
+    ) -> None:  # fmt: skip
         self.depth, self.display = depth, display
         self.flop_counts: dict[str, dict[str, int]] = {}
         self._recording: Recording | None = None
@@ -49,6 +52,7 @@ class FlopCounterMode:
         counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for span in walk(self._recording.roots):
             if span.flops:
+                # Counted for every module around it: a row holds all that is inside.
                 for place in module_paths(span):
                     counts[place][span.name] += span.flops
         self.flop_counts = {place: dict(flops_by_op) for place, flops_by_op in counts.items()}
