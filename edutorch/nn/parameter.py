@@ -147,7 +147,7 @@ class UninitializedTensorMixin:
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        Tensor.data.__set__(self, value)
+        Tensor.data.__set__(self, value)  # type: ignore[arg-type]
 
     ndim = property(lambda self: raise_uninitialized("ndim", type(self)))
 

@@ -104,8 +104,8 @@ def affine_by_channel(
     y: ArrayOrTensor, weight: ArrayOrTensor | None, bias: ArrayOrTensor | None
 ) -> Any:
     shape = channel_shape(y.ndim)
-    weight = None if weight is None else reshape(weight, shape)
-    return apply_affine(y, weight, None if bias is None else reshape(bias, shape))
+    weight = None if weight is None else weight.reshape(shape)
+    return apply_affine(y, weight, None if bias is None else bias.reshape(shape))
 
 
 def channel_shape(ndim: int) -> Dims:

@@ -32,17 +32,18 @@ def expand_setting(value: int | Sequence[int], rank: int, op: str = "conv") -> t
 
     Raises: SettingError (a ValueError): a wrong number of values. TypeError: not integers.
     """
-    if value.__class__ is int:
-        return (value,) * rank
-    if isinstance(value, tuple) and len(value) == rank:
-        return value
-    if isinstance(value, str) or value.__class__ is bool:
+    setting: Any = value
+    if setting.__class__ is int:
+        return (setting,) * rank
+    if isinstance(setting, tuple) and len(setting) == rank:
+        return setting
+    if isinstance(setting, str) or setting.__class__ is bool:
         raise TypeError("a window needs numbers")
-    if hasattr(value, "__index__") and not getattr(value, "shape", ()):
-        return (operator.index(value),) * rank
-    if len(value) not in (1, rank):
-        raise SettingError(op, f"expected one number or {rank}, got {tuple(value)}")
-    values = tuple(map(operator.index, value))
+    if hasattr(setting, "__index__") and not getattr(setting, "shape", ()):
+        return (operator.index(setting),) * rank
+    if len(setting) not in (1, rank):
+        raise SettingError(op, f"expected one number or {rank}, got {tuple(setting)}")
+    values = tuple(map(operator.index, setting))
     return values if len(values) == rank else values * rank
 
 
