@@ -25,6 +25,8 @@ from typing import Any
 
 __all__ = ["import_source", "install_locator", "user_cache_folder"]
 
+DEFINITIONS = re.compile(rb"^from \.\.\.[^(\n]*$", re.MULTILINE)
+
 MAX_VERSIONS = 4
 """So many versions of a file's kernels are kept; the oldest ones are deleted."""
 
@@ -64,7 +66,10 @@ def remove_own_folder(folder: Path, process: int) -> None:
 
 @functools.cache
 def source_stamp(file: str) -> str:
-    """Return a hash of a kernel's file and of all files here that it imports, also indirectly."""
+    """Return a hash of a kernel's file and of all files here that it imports, also indirectly.
+
+    Imports of definitions are left out: no machine code comes from them.
+    """
     import llvmlite
 
     path = Path(file)
@@ -79,7 +84,7 @@ def source_stamp(file: str) -> str:
         waiting += re.findall(r"^from \. import (\w+)$", texts[name].decode(), re.MULTILINE)
     digest = hashlib.sha256(llvmlite.__version__.encode())
     for name in sorted(texts):
-        digest.update(name.encode() + b"\0" + texts[name])
+        digest.update(name.encode() + b"\0" + DEFINITIONS.sub(b"", texts[name]))
     return digest.hexdigest()[:20]
 
 

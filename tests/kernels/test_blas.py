@@ -11,7 +11,7 @@ import pytest
 from edutorch.backends.blas import Blas, blas
 
 numba = pytest.importorskip("numba", reason="needs numba: the extra `fast`")
-cpu_blas = pytest.importorskip("edutorch.kernels.cpu.blas")
+cpu_blas = pytest.importorskip("edutorch.kernels.cpu.gemm_microkernel")
 
 pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS is one that cannot be called")
 
@@ -113,7 +113,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from kernel import double
-from edutorch.kernels.cpu.blas import gemm_addresses
+from edutorch.kernels.cpu.gemm_microkernel import gemm_addresses
 a = np.ones((3, 3))
 double(gemm_addresses().dgemm, a)
 print(int(a[0, 0]), sum(double.stats.cache_hits.values()), sum(double.stats.cache_misses.values()))
@@ -122,7 +122,7 @@ print(int(a[0, 0]), sum(double.stats.cache_hits.values()), sum(double.stats.cach
 KERNEL = """
 import numpy as np
 from numba import njit
-from edutorch.kernels.cpu.blas import gemm
+from edutorch.kernels.cpu.gemm_microkernel import gemm
 @njit("void(int64, float64[:, ::1])", cache=True)
 def double(at, c):
     eye = np.eye(3)

@@ -12,7 +12,14 @@ from edutorch.backends import reference_only
 from edutorch.backends.kernel_registry import declarations, slot_of
 from edutorch.core.registry import REGISTRY
 from edutorch.kernels import make
-from edutorch.kernels.cpu import elementwise, norms, reductions, scalar_functions, softmax
+from edutorch.kernels.cpu import (
+    batch_norm,
+    elementwise,
+    norms,
+    reductions,
+    scalar_functions,
+    softmax,
+)
 from edutorch.nn import functional as F
 
 SETTINGS = {
@@ -30,6 +37,7 @@ _made = {}
 
 def kernel(module, name):
     """Make a kernel that takes small arrays as well, which with AVX-512 are left to NumPy."""
+    module = batch_norm if "batch_norm" in name else module
     if name not in _made:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(elementwise, "skip_small_inputs", lambda least, run: run)
@@ -358,7 +366,7 @@ def learned():
 
 def test_in_use_forward_and_backward_are_those_of_the_definitions():
     for key, row in declarations().items():
-        if row.file in ("elementwise", "softmax", "norms", "reductions"):
+        if row.file in ("elementwise", "softmax", "norms", "batch_norm", "reductions"):
             place = slot_of(key)
             if place.run is None:
                 make(place)

@@ -10,15 +10,13 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 from numba import njit
 
 from edutorch.kernels.cpu import gemm_microkernel
-from edutorch.kernels.cpu.blas import gemm_address
+from edutorch.kernels.cpu.gemm_microkernel import gemm_address
 
 
 @njit
 def tiled(workspace, sizes, a, a_steps, b, b_steps, s, s_row, y, y_row):
-    m, n, k = sizes
-    gemm_microkernel.multiply(
-        workspace, m, n, k, a, a_steps[0], a_steps[1], b, b_steps[0], b_steps[1], s, s_row, y, y_row
-    )
+    left, right = (a, a_steps[0], a_steps[1]), (b, b_steps[0], b_steps[1])
+    gemm_microkernel.multiply(workspace, sizes, left, right, (s, s_row), (y, y_row))
 
 
 @njit
@@ -97,23 +95,8 @@ def test_by_tiles_or_by_blas(by_tiles, monkeypatch):
 
     @njit
     def added(at, workspace, sizes, a, a_steps, b, b_steps, y, y_row, more):
-        m, n, k = sizes
-        matmul_into(
-            at,
-            workspace,
-            m,
-            n,
-            k,
-            a,
-            a_steps[0],
-            a_steps[1],
-            b,
-            b_steps[0],
-            b_steps[1],
-            y,
-            y_row,
-            more,
-        )
+        left, right = (a, a_steps[0], a_steps[1]), (b, b_steps[0], b_steps[1])
+        matmul_into(at, workspace, sizes, left, right, (y, y_row), more)
 
     generator = np.random.default_rng(0)
     for a_turned, b_turned in ((0, 0), (0, 1), (1, 0), (1, 1)):

@@ -139,11 +139,12 @@ def test_what_a_kernel_imports_belongs_to_its_stamp(tmp_path, monkeypatch):
         return disk_cache.source_stamp(str(tmp_path / "kernel.py"))
 
     (tmp_path / "kernel.py").write_text("from .inner import f\n")
-    (tmp_path / "inner.py").write_text("from . import deep\n")
+    (tmp_path / "inner.py").write_text("from ...ops import op\nfrom . import deep\n")
     (tmp_path / "deep.py").write_text("")
     (tmp_path / "other.py").write_text("")
     first = stamp()
     (tmp_path / "other.py").write_text("x = 1\n")
+    (tmp_path / "inner.py").write_text("from ...ops.moved import op\nfrom . import deep\n")
     assert stamp() == first
     (tmp_path / "deep.py").write_text("x = 1\n")
     assert stamp() != first

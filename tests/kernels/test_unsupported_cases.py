@@ -12,7 +12,7 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 import edutorch
 from edutorch import nn
 from edutorch.backends.kernel_registry import slots
-from edutorch.kernels.cpu.blas import gemm_address
+from edutorch.kernels.cpu.gemm_microkernel import gemm_address
 from edutorch.nn import functional as F
 from tests.kernels.test_parallel import LAYERS, sequence
 
@@ -75,30 +75,30 @@ VARIANTS = {
 
 
 USED = {
-    "max_pool": "max_pool.max_pool max_pool.max_pool_input",
-    "avg_pool": "avg_pool.avg_pool avg_pool.avg_pool_grad",
-    **{name: f"activations.{kernel} activations.{kernel}_input" for name, kernel in {
+    "max_pool": "max_pool max_pool/input",
+    "avg_pool": "avg_pool avg_pool_grad",
+    **{name: f"{kernel} {kernel}/input" for name, kernel in {
         "relu": "relu", "tanh": "tanh", "exp": "exp", "sigmoid": "sigmoid", "silu": "silu_forward",
         "gelu": "gelu", "elu": "elu_forward", "leaky_relu": "leaky_relu_forward",
         "softplus": "softplus", "hardtanh": "hardtanh_forward"}.items()},
-    "erf": "activations.erf activations.exp", "log": "activations.log",
-    **{name: f"norms.{kernel} norms.{kernel}_joint_vjp" for name, kernel in {
+    "erf": "erf exp", "log": "log",
+    **{name: f"{kernel} {kernel}/joint_vjp" for name, kernel in {
         "rms_norm": "fused_rms_norm", "rms_norm with a weight": "fused_rms_norm",
         "layer_norm": "native_layer_norm", "layer_norm with weights": "native_layer_norm",
         "batch_norm": "native_batch_norm", "batch_norm with weights": "native_batch_norm",
         "group_norm": "native_group_norm", "group_norm with weights": "native_group_norm"}.items()},
-    **{name: f"softmax.{kernel} softmax.{kernel}_input" for name, kernel in {
+    **{name: f"{kernel} {kernel}/input" for name, kernel in {
         "softmax": "softmax", "softmax of rows": "softmax", "log_softmax": "log_softmax"}.items()},
-    "var": "reductions.var", "embedding": "reductions.sum scatter.add_at",
-    "rnn in a loop": "arithmetic.add rnn_cell.lstm_gates rnn_cell.lstm_gates_joint_vjp",
-    "gru in a loop": "reductions.sum rnn_cell.gru_gates rnn_cell.gru_gates_joint_vjp",
+    "var": "var", "embedding": "sum ADD_AT",
+    "rnn in a loop": "add lstm_gates lstm_gates/joint_vjp",
+    "gru in a loop": "sum gru_gates gru_gates/joint_vjp",
 }  # fmt: skip
 """The kernels of a function, but for those that depend on the processor and on NumPy's BLAS."""
 WITH_BLAS = {
-    "rnn": "rnn_sequence.rnn_sequence rnn_sequence.rnn_sequence_joint_vjp",
-    "lstm": "rnn_sequence.lstm_sequence rnn_sequence.lstm_sequence_joint_vjp",
-    "gru": "rnn_sequence.gru_sequence rnn_sequence.gru_sequence_joint_vjp",
-    "attention": "attention.attention_forward attention.attention_forward_joint_vjp",
+    "rnn": "rnn_sequence rnn_sequence/joint_vjp",
+    "lstm": "lstm_sequence lstm_sequence/joint_vjp",
+    "gru": "gru_sequence gru_sequence/joint_vjp",
+    "attention": "attention_forward attention_forward/joint_vjp",
 }
 
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...backends.numpy import Array
 from ...nn.functional import attention
 from ...nn.functional.attention import memory_order
-from .blas import gemm_address
-from .gemm_microkernel import TILES_ARE_FASTER, matmul_into, workspace_for
-from .jit import ARRAY_1D, INT64, INT64_1D, compile_kernel, use_wide_vectors
+from .gemm_microkernel import TILES_ARE_FASTER, gemm_address, matmul_into, workspace_for
+from .jit import ARRAY_1D, INT64, INT64_1D, TUPLE, compile_kernel, use_wide_vectors
 from .matmul import PRODUCTS_PER_ELEMENT, has_contiguous_rows
 from .parallel import parallel_for
 from .row_reduce import dot, max_or_any, total
@@ -53,18 +53,20 @@ def scores_to_weights(scores, rows, columns, first, is_causal, scale):
         inverse_sum = dtype(1 / total(row))
         for j in range(visible):
             row[j] *= inverse_sum
+        # The next product reads whole rows; and 0 is what a masked key contributes.
         scores[r * columns + visible : (r + 1) * columns] = dtype(0)
 
 
-def forward(start, stop, blas_address, scale, q, k, v, y, sizes):
+def forward(start, stop, blas_address, scale, addresses, sizes):
     """Compute the attention of some heads.
 
     Args:
-        q, k, v, y: the addresses of each head's matrix.
+        addresses: for q, k, v and y, the address of each head's matrix.
         sizes: l, s, d, e, is_causal, the queries of a tile, and the row strides of q, k, v and y.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    q, k, v, y = addresses
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile_rows = sizes[5]
     size = scale.itemsize
@@ -73,16 +75,17 @@ def forward(start, stop, blas_address, scale, q, k, v, y, sizes):
     for head in range(np.int64(start), np.int64(stop)):
         for first in range(0, length, tile_rows):
             rows = min(tile_rows, length - first)
+            # Keys after the last query of the tile are not computed at all.
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[6] * size
             matmul_into(
-                blas_address, workspace, rows, columns, d, queries, sizes[6], 1, k[head], 1,
-                sizes[7], scores_address, columns, False,
+                blas_address, workspace, (rows, columns, d), (queries, sizes[6], 1),
+                (k[head], 1, sizes[7]), (scores_address, columns), False,
             )  # fmt: skip
             scores_to_weights(scores, rows, columns, first, is_causal, scale[0])
             matmul_into(
-                blas_address, workspace, rows, e, columns, scores_address, columns, 1, v[head],
-                sizes[8], 1, y[head] + first * sizes[9] * size, sizes[9], False,
+                blas_address, workspace, (rows, e, columns), (scores_address, columns, 1),
+                (v[head], sizes[8], 1), (y[head] + first * sizes[9] * size, sizes[9]), False,
             )  # fmt: skip
 
 
@@ -99,10 +102,11 @@ def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, sca
             gradient_row[j] = weight_row[j] * (gradient_row[j] - weighted_sum) * scale
 
 
-def backward(start, stop, blas_address, scale, g, q, k, v, grad_q, grad_k, grad_v, sizes):
+def backward(start, stop, blas_address, scale, addresses, sizes):
     """Compute the gradients of some heads. Arguments as above, with all seven row strides."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    g, q, k, v, grad_q, grad_k, grad_v = addresses
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile_rows = sizes[5]
     size = scale.itemsize
@@ -124,30 +128,30 @@ def backward(start, stop, blas_address, scale, g, q, k, v, grad_q, grad_k, grad_
             grad_output = g[head] + first * sizes[6] * size
             accumulate = first != last
             matmul_into(
-                blas_address, workspace, rows, columns, d, queries, sizes[7], 1, k[head], 1,
-                sizes[8], weights_address, columns, False,
+                blas_address, workspace, (rows, columns, d), (queries, sizes[7], 1),
+                (k[head], 1, sizes[8]), (weights_address, columns), False,
             )  # fmt: skip
             scores_to_weights(weights, rows, columns, first, is_causal, scale[0])
             matmul_into(
-                blas_address, workspace, columns, e, rows, weights_address, 1, columns, grad_output,
-                sizes[6], 1, grad_v[head], sizes[12], accumulate,
+                blas_address, workspace, (columns, e, rows), (weights_address, 1, columns),
+                (grad_output, sizes[6], 1), (grad_v[head], sizes[12]), accumulate,
             )  # fmt: skip
             matmul_into(
-                blas_address, workspace, rows, columns, e, grad_output, sizes[6], 1, v[head], 1,
-                sizes[9], grad_scores_address, columns, False,
+                blas_address, workspace, (rows, columns, e), (grad_output, sizes[6], 1),
+                (v[head], 1, sizes[9]), (grad_scores_address, columns), False,
             )  # fmt: skip
             weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, scale[0])
             matmul_into(
-                blas_address, workspace, rows, d, columns, grad_scores_address, columns, 1, k[head],
-                sizes[8], 1, grad_q[head] + first * sizes[10] * size, sizes[10], False,
+                blas_address, workspace, (rows, d, columns), (grad_scores_address, columns, 1),
+                (k[head], sizes[8], 1), (grad_q[head] + first * sizes[10] * size, sizes[10]), False,
             )  # fmt: skip
             matmul_into(
-                blas_address, workspace, columns, d, rows, grad_scores_address, 1, columns, queries,
-                sizes[7], 1, grad_k[head], sizes[11], accumulate,
+                blas_address, workspace, (columns, d, rows), (grad_scores_address, 1, columns),
+                (queries, sizes[7], 1), (grad_k[head], sizes[11]), accumulate,
             )  # fmt: skip
 
 
-def matrix_addresses(x: Any) -> Any:
+def matrix_addresses(x: Array) -> Any:
     """Return the address of each matrix of a batch."""
     return matrix_offsets(x.shape[:-2], x.strides[:-2]) + x.__array_interface__["data"][0]
 
@@ -161,14 +165,14 @@ def matrix_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     return offsets.reshape(-1)
 
 
-def empty_in_order_of(x: Any, shape: tuple[int, ...]) -> Any:
+def empty_in_order_of(x: Array, shape: tuple[int, ...]) -> Any:
     """Return an uninitialized array whose axes have the same order in memory as those of `x`."""
     order = memory_order(x)
     y = np.empty([shape[axis] for axis in order], x.dtype)
     return y.transpose([order.index(axis) for axis in range(x.ndim)])
 
 
-def prepare_operands(*arrays: Any) -> list[Any] | None:
+def prepare_operands(*arrays: Array) -> list[Any] | None:
     """Return operands whose rows BLAS can read, or None for what is left to the definition."""
     dtype = arrays[0].dtype
     if dtype not in (np.float32, np.float64) or any(array.dtype != dtype for array in arrays):
@@ -180,7 +184,9 @@ def prepare_operands(*arrays: Any) -> list[Any] | None:
     ]
 
 
-def run_kernel(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any) -> None:
+def run_kernel(
+    kernel: Callable[..., None], passes: int, scale: float, is_causal: bool, arrays: Array
+) -> None:
     """Run a kernel over all heads; `arrays` are g (for gradients), q, k, v and the results."""
     q, _, v = arrays[-6:-3] if len(arrays) == 7 else arrays[:3]
     dtype, keys = q.dtype, v.shape[-2]
@@ -194,18 +200,18 @@ def run_kernel(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: 
     sizes = np.array([q.shape[-2], keys, d, e, is_causal, tile, *steps])
     heads = q.size // (q.shape[-2] * d)
     work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_PER_ELEMENT
-    addresses = (matrix_addresses(array) for array in arrays)
+    addresses = tuple([matrix_addresses(array) for array in arrays])
     parallel_for(
-        kernel, heads, gemm_address(dtype), np.array([scale], dtype), *addresses, sizes, work=work
-    )  # fmt: skip
+        kernel, heads, gemm_address(dtype), np.array([scale], dtype), addresses, sizes, work=work
+    )
 
 
 @attention.attention_forward.kernel("cpu", min_size=1024)
 def attention_forward() -> Callable[..., Any]:
     """Make `attend`: softmax(scale · q kᵀ) v."""
-    kernel = compile_kernel(forward, INT64, ARRAY_1D, *[INT64_1D] * 5)
+    kernel = compile_kernel(forward, INT64, ARRAY_1D, TUPLE(*[INT64_1D] * 4), INT64_1D)
 
-    def run(query: Any, key: Any, value: Any, scale: float, is_causal: bool = False) -> Any:
+    def run(query: Array, key: Array, value: Array, scale: float, is_causal: bool = False) -> Any:
         arrays = prepare_operands(query, key, value)
         batches = {array.shape[:-2] for array in (query, key, value)}
         if arrays is None or len(batches) > 1 or gemm_address(query.dtype) is None:
@@ -221,9 +227,9 @@ def attention_forward() -> Callable[..., Any]:
 @attention.attention_forward.kernel("cpu", "joint_vjp", min_size=1024)
 def attention_forward_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `attend`: the gradients of query, key and value."""
-    kernel = compile_kernel(backward, INT64, ARRAY_1D, *[INT64_1D] * 8)
+    kernel = compile_kernel(backward, INT64, ARRAY_1D, TUPLE(*[INT64_1D] * 7), INT64_1D)
 
-    def run(g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool) -> Any:
+    def run(g: Array, query: Array, key: Array, value: Array, scale: float, is_causal: bool) -> Any:
         arrays = prepare_operands(g, query, key, value)
         batches = {gradient.shape[:-2] for gradient in (g, query, key, value)}
         if arrays is None or len(batches) > 1 or gemm_address(query.dtype) is None:

@@ -16,21 +16,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 
+from ...backends.numpy import Array
 from ...nn import functional
 from ...nn.functional import conv
 from ...nn.functional.conv import check_groups, resolve_window
+from ...nn.functional.sliding_window import Counts, Pads
 from ...settings import get_num_threads
 from .conv_common import (
     INDEX_LIST,
+    PLAN,
     PRODUCTS_PER_ELEMENT,
     SIZE,
-    SIZES,
     TAPS_PER_STEP,
+    KernelPlan,
     Plan,
     aligned_array,
     aligned_zeros,
@@ -38,6 +41,7 @@ from .conv_common import (
     block_width,
     compile_kernel,
     copy_into_frame,
+    integers,
     plan_convolution,
     plan_transposed_convolution,
     product,
@@ -60,16 +64,15 @@ MIN_POSITIONS = 16
 # The forward ----------------------------------------------------------------------------------
 
 
-def pack_filters(
-    start, stop, weight, table, lane_step, part_step, count, groups, padded_channels, lane, packed,
-):  # fmt: skip
+def pack_filters(start, stop, weight, table, packed, sizes):
     """Pack the filters in the order in which they are read: for each tap a block of channels.
 
     The range counts steps of TAPS_PER_STEP taps. In `weight`, either the output channels are
     contiguous, or all taps of one are.
     """
     start, stop = claim_range(start, stop)
-    taps = len(table)
+    lane_step, part_step, count, groups, padded_channels = sizes
+    taps, lane = len(table), vector_lanes(packed.itemsize)
     square = aligned_array(lane * lane, packed)
     for block in range(start, stop):
         first = block * TAPS_PER_STEP
@@ -86,24 +89,24 @@ def pack_filters(
                         copy(weight, source + table[m], packed, target + (m - first) * width, rows)
                 else:
                     transpose_block(
-                        weight, source + first, lane_step, rows, last - first, packed, target,
-                        width, lane, square,
+                        weight, source + first, lane_step, (rows, last - first), packed, target,
+                        width, square,
                     )  # fmt: skip
                 at += width
 
 
 @njit
-def write_out(
-    sums, width, first, last, out_size, targets, is_contiguous, rows, lane, square, y, y_at, y_step,
-    y_plane,
-):  # fmt: skip
-    """Write the sums of the positions from `first` to `last`, for `rows` channels, to the result.
+def write_out(plan, sums, block, square, y, y_position):
+    """Write the sums of some positions, for some channels, to the result.
 
     Args:
-        out_size: the positions per image; `targets`: their indices in a channel of the result.
-        y_at: where the first channel begins in the first image; the next image is `y_step`, the
-            next channel `y_plane` elements further.
+        block: the width of the sums' rows, the number of channels, the first position and the end.
+        y_position: where the first channel begins in the first image, and the distances from there
+            to the next image and to the next channel.
     """
+    width, rows, first, last = block
+    y_at, y_step, y_plane = y_position
+    out_size, targets = plan.out_size, plan.targets
     p = first
     while p < last:  # image by image
         image = p // out_size
@@ -113,11 +116,9 @@ def write_out(
             y_at + image * y_step,
         )
         s_at = (p - first) * width
-        if is_contiguous:
-            transpose_block(
-                sums, s_at, width, end - p, rows, y, target + targets[0] + p - shift, y_plane, lane,
-                square,
-            )  # fmt: skip
+        if plan.is_contiguous:
+            begin = target + targets[0] + p - shift
+            transpose_block(sums, s_at, width, (end - p, rows), y, begin, y_plane, square)
         else:
             for o in range(rows):
                 for index in range(end - p):
@@ -126,21 +127,42 @@ def write_out(
         p = end
 
 
-def conv_tiles(
-    start, stop, x, n, channels, sizes, outer, before, unpadded, images, out_size, starts, offsets,
-    taps, targets, is_contiguous, tile, tiles, share, weight, bias, count, groups, padded_channels,
-    lane, y, y_plane,
-):  # fmt: skip
-    """Compute some tiles of the result.
+class TileSizes(NamedTuple):
+    """The numbers of a tiled convolution.
 
-    Args:
-        x: n images with `channels` each; `weight`: packed as above.
+    Attributes:
+        n, channels: of the images.
         count: the output channels of a group; `padded_channels`: rounded up to whole vectors. The
             bias has `padded_channels` elements for each group.
+        tile, tiles: the positions of a tile, the tiles of a group of images.
         share: the channels of a group computed at a time: with few tiles, threads divide them.
         y_plane: the number of elements of an output channel.
     """
+
+    n: int
+    channels: int
+    count: int
+    groups: int
+    padded_channels: int
+    tile: int
+    tiles: int
+    share: int
+    y_plane: int
+
+
+def conv_tiles(start, stop, x, weight, bias, y, plan_, sizes):
+    """Compute some tiles of the result.
+
+    Args:
+        x: the images; weight: the filters, packed as above.
+        plan_, sizes: `KernelPlan` and `TileSizes` as plain tuples.
+    """
     start, stop = claim_range(start, stop)
+    plan = KernelPlan(*plan_)
+    n, channels, count, groups, padded_channels, tile, tiles, share, y_plane = sizes
+    outer, unpadded, images, taps = plan.outer, plan.unpadded, plan.images, plan.taps
+    starts, offsets = plan.starts, plan.offsets
+    lane = vector_lanes(y.itemsize)
     shares, plane = (padded_channels + share - 1) // share, outer[0] * outer[1] * outer[2]
     frame_of = aligned_zeros(1 if unpadded else images * channels * plane, y)
     sums, square = (
@@ -152,9 +174,11 @@ def conv_tiles(
         group, first = unit // shares // tiles, unit // shares % tiles * tile
         image = group * images
         images_here = min(images, n - image)
-        last = min(first + tile, images_here * out_size)
-        if not unpadded and group != framed_group:
-            copy_into_frame(x, image, images_here, channels, sizes, outer, before, frame_of)
+        last = min(first + tile, images_here * plan.out_size)
+        if not unpadded and group != framed_group:  # neighboring units read the same images
+            copy_into_frame(
+                x, image, images_here, channels, plan.sizes, outer, plan.before, frame_of
+            )
             framed_group = group
         source, begin = (x, image * channels * plane) if unpadded else (frame_of, 0)
         for part in range(groups):
@@ -168,17 +192,17 @@ def conv_tiles(
                         (part * padded_channels + at) * taps + m * width,
                         min(TAPS_PER_STEP, taps - m),
                     )
+                    # This part of the filters stays in the L1 cache for all positions of the tile.
                     for p in range(first, last, TILE_ROWS):
                         y_at = (p - first) * width
                         s, s_at, s_step = (
                             (sums, y_at, width) if m else (bias, part * padded_channels + at, 0)
                         )
-                        product(width // lane, source, x_at, starts, p, offsets, m, tap_count,
-                                weight, b_at, s, s_at, s_step, sums, y_at, width)  # fmt: skip
+                        positions = (x_at, p, m, tap_count, b_at, s_at, s_step, y_at, width)
+                        product(width // lane, source, starts, offsets, weight, s, sums, positions)
                 y_at = ((image * groups + part) * count + at) * y_plane
-                write_out(sums, width, first, last, out_size, targets, is_contiguous,
-                          min(width, count - at), lane, square, y, y_at, groups * count * y_plane,
-                          y_plane)  # fmt: skip
+                block = (width, min(width, count - at), first, last)
+                write_out(plan, sums, block, square, y, (y_at, groups * count * y_plane, y_plane))
                 at += width
 
 
@@ -188,20 +212,14 @@ class TiledConvolution:
     def __init__(self) -> None:
         self.strips = StripConvolution()
         self.pack_kernel = compile_kernel(pack_filters, lambda number: types.void(
-            SIZE, SIZE, readonly_array(number), INDEX_LIST, *[SIZE] * 6, number[::1],
+            SIZE, SIZE, readonly_array(number), INDEX_LIST, number[::1], integers(5),
         ))  # fmt: skip
-        self.tiles_kernel = compile_kernel(
-            conv_tiles,
-            lambda number: types.void(
-                SIZE, SIZE, readonly_array(number), SIZE, SIZE, SIZES, SIZES, SIZES, types.boolean,
-                SIZE, SIZE, INDEX_LIST, INDEX_LIST, SIZE, INDEX_LIST, types.boolean, *[SIZE] * 3,
-                readonly_array(number), readonly_array(number), SIZE, SIZE, SIZE, SIZE, number[::1],
-                SIZE,
-            ),
-        )  # fmt: skip
+        self.tiles_kernel = compile_kernel(conv_tiles, lambda number: types.void(
+            SIZE, SIZE, *[readonly_array(number)] * 3, number[::1], PLAN, integers(9),
+        ))  # fmt: skip
 
     def __call__(
-        self, plan: Plan, x: np.ndarray, weight: np.ndarray, lane_step: int, bias: Any,
+        self, plan: Plan, x: np.ndarray, weight: np.ndarray, lane_step: int, bias: Array | None,
         groups: int, y: np.ndarray,
     ) -> None:  # fmt: skip
         """Fill `y` at the positions of a plan.
@@ -209,18 +227,18 @@ class TiledConvolution:
         Args:
             lane_step: the distance in `weight` from one output channel to the next.
         """
-        frame, (n, o), lane = plan.frame, y.shape[:2], vector_lanes(y.itemsize)
+        (n, o), lane = y.shape[:2], vector_lanes(y.itemsize)
         count = o // groups
         padded_channels = -(-count // lane) * lane
         if prefers_strips(plan, count, lane):
             self.strips(plan, x, weight, lane_step, bias, groups, y)
             return
         packed = aligned_array.py_func(groups * padded_channels * plan.taps, y)
-        if padded_channels > count:
+        if padded_channels > count:  # the lanes without a filter are computed, and not written
             packed[:] = 0
         parallel_for(
             self.pack_kernel, -(-plan.taps // TAPS_PER_STEP), weight.reshape(-1), plan.weights,
-            lane_step, weight.size // groups, count, groups, padded_channels, lane, packed,
+            packed, (lane_step, weight.size // groups, count, groups, padded_channels),
             work=packed.size,
         )  # fmt: skip
         shift = np.zeros((groups, padded_channels), y.dtype)
@@ -230,13 +248,15 @@ class TiledConvolution:
             -(-n // plan.images) * plan.tiles,
             -(-padded_channels // (MAX_TILE_VECTORS * lane)),
         )
+        # With fewer tiles than threads, the channels of a tile are shared among several.
         share = -(-blocks // -(-get_num_threads() // units)) * MAX_TILE_VECTORS * lane
+        sizes = TileSizes(
+            n, plan.frame.sizes[0], count, groups, padded_channels, plan.tile, plan.tiles, share,
+            y[0, 0].size,
+        )  # fmt: skip
         parallel_for(
-            self.tiles_kernel, units * -(-padded_channels // share), x.reshape(-1), n,
-            frame.sizes[0], frame.sizes[1:], frame.outer, frame.before, frame.unpadded, plan.images,
-            plan.out_size, plan.starts, plan.offsets, plan.taps, plan.targets, plan.is_contiguous,
-            plan.tile, plan.tiles, share, packed, shift.reshape(-1), count, groups, padded_channels,
-            lane, y.reshape(-1), y[0, 0].size,
+            self.tiles_kernel, units * -(-padded_channels // share), x.reshape(-1), packed,
+            shift.reshape(-1), y.reshape(-1), plan.for_kernels, tuple(sizes),
             work=n * plan.out_size * groups * padded_channels * plan.taps // PRODUCTS_PER_ELEMENT,
         )  # fmt: skip
 
@@ -256,7 +276,13 @@ def convolution_kernel(name: str) -> Callable[..., Any]:
     convolve, winograd = tiled_convolution(), winograd_convolution()
 
     def run(
-        input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+        input: Array,
+        weight: Array,
+        bias: Array | None,
+        stride: Counts,
+        padding: Counts | str,
+        dilation: Counts,
+        groups: int,
     ) -> Any:
         arrays = (input, weight) if bias is None else (input, weight, bias)
         if not are_float_arrays(*arrays) or input.ndim != weight.ndim or not 3 <= input.ndim <= 5:
@@ -308,7 +334,13 @@ def conv_transpose_nd() -> Callable[..., Any]:
     convolve, winograd = tiled_convolution(), winograd_convolution()
 
     def run(
-        input: Any, weight: Any, size: Any, stride: Any, pads: Any, dilation: Any, groups: int
+        input: Array,
+        weight: Array,
+        size: Counts,
+        stride: Counts,
+        pads: Pads,
+        dilation: Counts,
+        groups: int,
     ) -> Any:
         if (
             not are_float_arrays(input, weight)
@@ -327,7 +359,8 @@ def conv_transpose_nd() -> Callable[..., Any]:
             y = np.empty(shape, input.dtype)
             if winograd(x, w, None, tuple(2 - before for before, _ in pads), y, flip_filters=True):
                 return y
-        # The padding is multiplied here, and skipped by the definition; but 0 · ∞ is not 0.
+        # The padding is multiplied here, and skipped by the definition; but 0 · ∞ is not 0. (The
+        # dot product is not finite if one element is not, and costs one pass without a temporary.)
         if not np.isfinite(np.vdot(w, w)):
             return None
         plans, covers_all = plan_transposed_convolution(

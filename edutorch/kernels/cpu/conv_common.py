@@ -6,11 +6,13 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 
+from ...backends.numpy import Array
 from ...nn.functional.conv import resolve_window
 from ...nn.functional.sliding_window import Counts, Pads, output_shape
 from .implicit_gemm import (
@@ -45,7 +47,7 @@ PRODUCTS_PER_ELEMENT = 32
 """The number of multiplications that take as long as one element's memory access."""
 
 
-def readonly_array(dtype: Any) -> Any:
+def readonly_array(dtype: types.Float) -> Any:
     """Return the type of a read-only array of one axis."""
     return types.Array(dtype, 1, "C", readonly=True)
 
@@ -56,7 +58,7 @@ def compile_kernel(kernel: Callable[..., None], signature: Callable[[Any], Any])
     return njit([signature(dtype) for dtype in FLOAT_TYPES], **options)(kernel)
 
 
-def are_float_arrays(*arrays: Any) -> bool:
+def are_float_arrays(*arrays: Array) -> bool:
     """Whether arrays are all of float32 or all of float64, and not empty."""
     dtype = arrays[0].dtype
     return dtype in (np.float32, np.float64) and all(
@@ -74,24 +76,14 @@ def block_width(at: int, padded_channels: int, lane: int) -> int:
 
 
 @njit
-def product(
-    width, x, x_at, first, first_at, second, second_at, count, b, b_at, s, s_at, s_step,
-    y, y_at, y_step,
-):  # fmt: skip
+def product(width, x, first, second, b, s, y, at):
     """Call the product of this width: see `implicit_gemm.py`."""
     if width == 4:
-        product_4(x, x_at, first, first_at, second, second_at, count, b, b_at, s, s_at, s_step,
-                  y, y_at, y_step)  # fmt: skip
+        product_4(x, first, second, b, s, y, at)
     elif width == 2:
-        product_2(
-            x, x_at, first, first_at, second, second_at, count, b, b_at, s, s_at, s_step, y, y_at,
-            y_step,
-        )  # fmt: skip
+        product_2(x, first, second, b, s, y, at)
     else:
-        product_1(
-            x, x_at, first, first_at, second, second_at, count, b, b_at, s, s_at, s_step, y, y_at,
-            y_step,
-        )  # fmt: skip
+        product_1(x, first, second, b, s, y, at)
 
 
 @njit
@@ -125,11 +117,13 @@ def copy_into_frame(x, first_image, images, channels, sizes, outer, before, fram
 
 
 @njit
-def transpose_block(x, x_at, x_step, rows, columns, y, y_at, y_step, lane, square):
-    """Transpose a matrix: y[j, i] = x[i, j] for i below `rows`, j below `columns`.
+def transpose_block(x, x_at, x_step, shape, y, y_at, y_step, square):
+    """Transpose a matrix: y[j, i] = x[i, j] for all i, j within its shape.
 
     `square` is a buffer of lane · lane elements, for incomplete squares at the edges.
     """
+    rows, columns = shape
+    lane = vector_lanes(y.itemsize)
     for i in range(0, rows, lane):
         for j in range(0, columns, lane):
             start, target = x_at + i * x_step + j, y_at + j * y_step + i
@@ -150,19 +144,20 @@ def transpose_block(x, x_at, x_step, rows, columns, y, y_at, y_step, lane, squar
                         y[target + b * y_step + a] = x[start + a * x_step + b]
 
 
-def move_channels_last(start, stop, x, channels, plane, lane, y):
+def move_channels_last(start, stop, x, channels, plane, y):
     """Convert images to channels-last.
 
     The range counts vectors of channels of all images.
     """
     start, stop = claim_range(start, stop)
+    lane = vector_lanes(y.itemsize)
     square = aligned_array(lane * lane, y)
     vectors_per_image = (channels + lane - 1) // lane
     for index in range(start, stop):
         image, c = index // vectors_per_image, index % vectors_per_image * lane
         transpose_block(
-            x, (image * channels + c) * plane, plane, min(lane, channels - c), plane, y,
-            image * plane * channels + c, channels, lane, square,
+            x, (image * channels + c) * plane, plane, (min(lane, channels - c), plane), y,
+            image * plane * channels + c, channels, square,
         )  # fmt: skip
 
 
@@ -170,7 +165,7 @@ def move_channels_last(start, stop, x, channels, plane, lane, y):
 def channels_last_kernel() -> Any:
     """Compile `move_channels_last` once for all callers."""
     return compile_kernel(move_channels_last, lambda dtype: types.void(
-        SIZE, SIZE, readonly_array(dtype), SIZE, SIZE, SIZE, dtype[::1],
+        SIZE, SIZE, readonly_array(dtype), SIZE, SIZE, dtype[::1],
     ))  # fmt: skip
 
 
@@ -180,7 +175,7 @@ def to_channels_last(x: np.ndarray, spare: int = 0) -> np.ndarray:
     y = aligned_array.py_func(x.size + spare, x)
     y[x.size :] = 0
     parallel_for(
-        channels_last_kernel(), n * -(-channels // lane), x.reshape(-1), channels, plane, lane, y,
+        channels_last_kernel(), n * -(-channels // lane), x.reshape(-1), channels, plane, y,
         work=x.size,
     )  # fmt: skip
     return y
@@ -211,7 +206,8 @@ class Frame(NamedTuple):
         return math.prod(self.outer)
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True)
+class Plan:
     """The index lists of one convolution.
 
     Attributes:
@@ -239,6 +235,16 @@ class Plan(NamedTuple):
     tiles: int
     weights: np.ndarray
 
+    @functools.cached_property
+    def for_kernels(self) -> tuple[Any, ...]:
+        """The plan as kernels take it: `KernelPlan` as a plain tuple."""
+        frame = self.frame
+        starts, offsets, targets = map(read_only, (self.starts, self.offsets, self.targets))
+        return (
+            frame.sizes[1:], frame.outer, frame.before, frame.unpadded, self.images, self.out_size,
+            starts, offsets, self.taps, targets, self.is_contiguous, self.run_length, self.length,
+        )  # fmt: skip
+
     @property
     def is_contiguous(self) -> bool:
         """Whether the output positions are consecutive in the result."""
@@ -248,6 +254,43 @@ class Plan(NamedTuple):
     def length(self) -> int:
         """The distance from the first window of an image to the last one, inclusive."""
         return int(self.starts[self.out_size - 1] - self.starts[0]) + 1
+
+
+def read_only(positions: np.ndarray) -> np.ndarray:
+    """Return a read-only view: in a tuple, a type has to match exactly to be found at once."""
+    view = positions.view()
+    view.flags.writeable = False
+    return view
+
+
+class KernelPlan(NamedTuple):
+    """What kernels need of a plan: see `Frame` and `Plan`."""
+
+    sizes: tuple[int, int, int]
+    outer: tuple[int, int, int]
+    before: tuple[int, int, int]
+    unpadded: bool
+    images: int
+    out_size: int
+    starts: np.ndarray
+    offsets: np.ndarray
+    taps: int
+    targets: np.ndarray
+    is_contiguous: bool
+    run_length: int
+    length: int
+
+
+PLAN = types.Tuple((
+    SIZES, SIZES, SIZES, types.boolean, SIZE, SIZE, INDEX_LIST, INDEX_LIST, SIZE, INDEX_LIST,
+    types.boolean, SIZE, SIZE,
+))  # fmt: skip
+"""The type of `KernelPlan`, passed as a plain tuple."""
+
+
+def integers(count: int) -> types.UniTuple:
+    """Return the type of so many integers in one argument; the kernel names them in its head."""
+    return types.UniTuple(SIZE, count)
 
 
 def frame_of(shape: Counts, pads: Pads) -> Frame:
@@ -280,7 +323,7 @@ def make_plan(
     """
     out_size = len(starts)
     images = images_per_group(n, out_size)
-    if n % images:  # the last group is incomplete: its missing images still need memory
+    if n % images:  # the last group is incomplete: its missing images are read, and need memory
         frame = frame._replace(unpadded=False)
     tiles = max(1, round(images * out_size / POSITIONS_PER_TILE))
     tile = -(-images * out_size // tiles)
@@ -317,7 +360,7 @@ def pad_with_last(positions: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def plan_convolution(
-    op: str, shape: Counts, filters: Counts, stride: Any, padding: Any, dilation: Any
+    op: str, shape: Counts, filters: Counts, stride: Counts, padding: Counts | str, dilation: Counts
 ) -> tuple[Plan, Counts]:
     """Return the plan of a convolution, and the output's size along each axis."""
     kernel, stride, pads, dilation = resolve_window(filters, stride, padding, dilation)
@@ -371,6 +414,7 @@ def split_into_phases(
         for p in phases
         if len(p.taps)
     ]
+    # Padding is needed where a phase reads before the input's first position, or after its last.
     left = max([0, *(-int(low) for low, _ in bounds)])
     return phases, (left, max([0, *(int(high) - count + 1 for _, high in bounds)]))
 

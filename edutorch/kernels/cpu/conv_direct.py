@@ -8,22 +8,23 @@ next one: what is computed between them is discarded.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import types
 
+from ...backends.numpy import Array
 from .conv_common import (
     INDEX_LIST,
+    PLAN,
     PRODUCTS_PER_ELEMENT,
     SIZE,
-    SIZES,
     TAPS_PER_STEP,
+    KernelPlan,
     Plan,
     aligned_array,
     aligned_zeros,
     compile_kernel,
     copy_into_frame,
+    integers,
     pad_with_last,
     readonly_array,
 )
@@ -66,21 +67,24 @@ def prefers_dots(plan: Plan, count: int, lane: int) -> bool:
     )
 
 
-def conv_strips(
-    start, stop, x, channels, sizes, outer, before, out_size, starts, offsets, taps, run_length,
-    targets, is_contiguous, length, weight, rows, table, part_step, bias, count, groups, strip, y,
-    y_plane,
-):  # fmt: skip
+def conv_strips(start, stop, x, filters, bias, y, plan_, sizes):
     """Compute the result of some groups of images.
 
     Args:
         x: groups of `channels` channels, one image after the other.
-        weight: the filters, not packed; `rows` says where that of an output channel begins,
-            `table` where its taps are, `part_step` the distance to the next group.
-        length: the distance from the first position to the last one, inclusive.
-        strip: the number of positions computed together.
+        filters: `weight`, not packed; `rows` says where that of an output channel begins, `table`
+            where its taps are.
+        plan_: `KernelPlan` as a plain tuple.
+        sizes: the channels of a group of x; the distance from one group of filters to the next; the
+            output channels of a group; the groups; the positions computed together; the positions
+            of an output channel.
     """
     start, stop = claim_range(start, stop)
+    plan = KernelPlan(*plan_)
+    weight, rows, table = filters
+    channels, part_step, count, groups, strip, y_plane = sizes
+    outer, out_size, taps, run_length = plan.outer, plan.out_size, plan.taps, plan.run_length
+    starts, offsets, targets, length = plan.starts, plan.offsets, plan.targets, plan.length
     blocks, begin = (length + strip - 1) // strip, starts[0]
     row, double_strip = blocks * strip, 2 * strip
     frame_of = aligned_zeros(channels * outer[0] * outer[1] * outer[2] + double_strip, y)
@@ -89,7 +93,7 @@ def conv_strips(
         aligned_array(TILE_ROWS * double_strip, y),
     )
     for unit in range(start, stop):
-        copy_into_frame(x, unit, 1, channels, sizes, outer, before, frame_of)
+        copy_into_frame(x, unit, 1, channels, plan.sizes, outer, plan.before, frame_of)
         part = unit % groups
         for o in range(0, count, TILE_ROWS):
             channels_here = min(TILE_ROWS, count - o)
@@ -100,21 +104,24 @@ def conv_strips(
                 for at in range(t * row, (t + 1) * row, double_strip):
                     for m in range(0, taps, TAPS_PER_STEP):
                         s, s_at = (sums, at) if m else (shift, t * double_strip)
-                        single_row_product(
-                            weight, part * part_step, rows, o + t, table, m,
-                            min(TAPS_PER_STEP, taps - m), frame_of, begin + at - t * row, s, s_at,
-                            0, sums, at, 0, offsets, m,
+                        positions = (
+                            part * part_step, o + t, m, min(TAPS_PER_STEP, taps - m),
+                            begin + at - t * row, s_at, 0, at, 0,
                         )  # fmt: skip
+                        single_row_product(
+                            weight, rows, table, frame_of, s, sums, positions, offsets
+                        )
             for at in range(0, row if channels_here >= MIN_FULL_ROWS else 0, strip):
                 for m in range(0, taps, TAPS_PER_STEP):
                     s, s_at, s_step = (sums, at, row) if m else (shift, 0, double_strip)
-                    indexed_product(
-                        weight, part * part_step, rows, o, table, m, min(TAPS_PER_STEP, taps - m),
-                        frame_of, begin + at, s, s_at, s_step, sums, at, row, offsets, m,
+                    positions = (
+                        part * part_step, o, m, min(TAPS_PER_STEP, taps - m), begin + at, s_at,
+                        s_step, at, row,
                     )  # fmt: skip
+                    indexed_product(weight, rows, table, frame_of, s, sums, positions, offsets)
             for t in range(channels_here):
                 y_at, from_at = (unit * count + o + t) * y_plane, t * row - begin
-                if is_contiguous and run_length > 1:
+                if plan.is_contiguous and run_length > 1:
                     for p in range(0, out_size, run_length):
                         copy(sums, from_at + starts[p], y, y_at + targets[p], run_length)
                     continue
@@ -126,30 +133,28 @@ class StripConvolution:
     """Executes plans by strips, instead of `conv.TiledConvolution`."""
 
     def __init__(self) -> None:
-        self.kernel = compile_kernel(
-            conv_strips,
-            lambda number: types.void(
-                SIZE, SIZE, readonly_array(number), SIZE, SIZES, SIZES, SIZES, SIZE, INDEX_LIST,
-                INDEX_LIST, SIZE, SIZE, INDEX_LIST, types.boolean, SIZE, readonly_array(number),
-                INDEX_LIST, INDEX_LIST, SIZE, readonly_array(number), *[SIZE] * 3, number[::1],
-                SIZE,
-            ),
-        )  # fmt: skip
+        self.kernel = compile_kernel(conv_strips, lambda number: types.void(
+            SIZE, SIZE, readonly_array(number),
+            types.Tuple((readonly_array(number), INDEX_LIST, INDEX_LIST)), readonly_array(number),
+            number[::1], PLAN, integers(6),
+        ))  # fmt: skip
 
     def __call__(
-        self, plan: Plan, x: np.ndarray, weight: np.ndarray, lane_step: int, bias: Any,
+        self, plan: Plan, x: np.ndarray, weight: np.ndarray, lane_step: int, bias: Array | None,
         groups: int, y: np.ndarray,
     ) -> None:  # fmt: skip
         """Fill `y` at the positions of a plan."""
-        frame, (n, o), strip = plan.frame, y.shape[:2], MAX_TILE_VECTORS * vector_lanes(y.itemsize)
+        (n, o), strip = y.shape[:2], MAX_TILE_VECTORS * vector_lanes(y.itemsize)
         count = o // groups
         shift = np.zeros(o, y.dtype) if bias is None else np.ascontiguousarray(bias)
+        rows = pad_with_last(np.arange(count) * lane_step)
+        sizes = (
+            plan.frame.sizes[0] // groups, weight.size // groups, count, groups, strip,
+            y[0, 0].size,
+        )  # fmt: skip
         parallel_for(
-            self.kernel, n * groups, x.reshape(-1), frame.sizes[0] // groups, frame.sizes[1:],
-            frame.outer, frame.before, plan.out_size, plan.starts, plan.offsets, plan.taps,
-            plan.run_length, plan.targets, plan.is_contiguous, plan.length, weight.reshape(-1),
-            pad_with_last(np.arange(count) * lane_step), plan.weights, weight.size // groups, shift,
-            count, groups, strip, y.reshape(-1), y[0, 0].size,
+            self.kernel, n * groups, x.reshape(-1), (weight.reshape(-1), rows, plan.weights), shift,
+            y.reshape(-1), plan.for_kernels, sizes,
             work=n * groups * plan.length * plan.taps * (count + TILE_ROWS) // PRODUCTS_PER_ELEMENT,
         )  # fmt: skip
 
@@ -157,18 +162,25 @@ class StripConvolution:
 # The gradient of the filters ------------------------------------------------------------------
 
 
-def weight_gradient_dots(
-    start, stop, x, n, channels, sizes, outer, before, out_size, starts, offsets, taps, run_length,
-    length, g, count, groups, parts, sums,
-):  # fmt: skip
-    """Sum over some parts of the images, each in a row of its own: sums is (parts, o, taps)."""
+def weight_gradient_dots(start, stop, x, g, sums, plan_, sizes):
+    """Sum over some parts of the images, each in a row of its own: sums is (parts, o, taps).
+
+    Args:
+        plan_: `KernelPlan` as a plain tuple.
+        sizes: the number of images, of channels and output channels of a group, of groups and of
+            parts.
+    """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    plan = KernelPlan(*plan_)
+    n, channels, count, groups, parts = sizes
+    outer, out_size, taps, run_length = plan.outer, plan.out_size, plan.taps, plan.run_length
+    starts, offsets, length = plan.starts, plan.offsets, plan.length
     frame_of = np.zeros(channels * outer[0] * outer[1] * outer[2], g.dtype)
     response_row, begin = np.zeros(length, g.dtype), starts[0]
     for index in range(start, stop):
         for unit in range(n * index // parts * groups, n * (index + 1) // parts * groups):
-            copy_into_frame(x, unit, 1, channels, sizes, outer, before, frame_of)
+            copy_into_frame(x, unit, 1, channels, plan.sizes, outer, plan.before, frame_of)
             for o in range(count):
                 g_at = (unit * count + o) * out_size
                 if run_length > 1:
@@ -187,14 +199,9 @@ class DotGradient:
     """Computes gradients of filters by dot products, instead of `conv_gradients.WeightGradient`."""
 
     def __init__(self) -> None:
-        self.kernel = compile_kernel(
-            weight_gradient_dots,
-            lambda number: types.void(
-                SIZE, SIZE, readonly_array(number), SIZE, SIZE, SIZES, SIZES, SIZES, SIZE,
-                INDEX_LIST, INDEX_LIST, *[SIZE] * 3, readonly_array(number), *[SIZE] * 3,
-                number[::1],
-            ),
-        )  # fmt: skip
+        self.kernel = compile_kernel(weight_gradient_dots, lambda number: types.void(
+            SIZE, SIZE, *[readonly_array(number)] * 2, number[::1], PLAN, integers(5),
+        ))  # fmt: skip
 
     def __call__(
         self, plan: Plan, x: np.ndarray, g: np.ndarray, groups: int, y: np.ndarray
@@ -203,15 +210,14 @@ class DotGradient:
 
         Between the rows the gradient is taken as 0, whatever the image holds; but 0 · ∞ is not 0.
         """
-        frame, n = plan.frame, len(x)
+        n = len(x)
         work = n * plan.length * y.size // PRODUCTS_PER_ELEMENT
         parts = count_parts(n, work)
         sums = np.zeros((parts, y.size), y.dtype)
+        sizes = (n, plan.frame.sizes[0] // groups, len(y) // groups, groups, parts)
         parallel_for(
-            self.kernel, parts, x.reshape(-1), n, frame.sizes[0] // groups, frame.sizes[1:],
-            frame.outer, frame.before, plan.out_size, plan.starts, plan.offsets, plan.taps,
-            plan.run_length, plan.length, g.reshape(-1), len(y) // groups, groups, parts,
-            sums.reshape(-1), work=work,
+            self.kernel, parts, x.reshape(-1), g.reshape(-1), sums.reshape(-1), plan.for_kernels,
+            sizes, work=work,
         )  # fmt: skip
         np.sum(sums, axis=0, out=y.reshape(-1))
         return bool(np.isfinite(y).all())

@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from ...backends.numpy import Array
 from ...nn import functional
 from ...nn.functional import conv
+from ...nn.functional.sliding_window import Counts, Pads
 from . import jit
 from .conv_common import (
-    INDEX_LIST,
+    PLAN,
     PRODUCTS_PER_ELEMENT,
     SIZE,
-    SIZES,
     TAPS_PER_STEP,
+    KernelPlan,
     Plan,
     aligned_array,
     aligned_zeros,
@@ -32,6 +34,7 @@ from .conv_common import (
     block_width,
     compile_kernel,
     copy_into_frame,
+    integers,
     plan_convolution,
     product,
     readonly_array,
@@ -51,36 +54,42 @@ POSITIONS_PER_BLOCK = 512
 
 
 @njit
-def pack_responses(g, g_at, g_step, first, last, out_size, rows, responses, width, lane, square):
-    """Convert the positions from `first` to `last` to channels-last.
+def pack_responses(g, g_at, g_step, out_size, block, responses, square):
+    """Convert some positions of some channels to channels-last.
 
     Args:
-        g_at: where the first of `rows` channels begins in the first image; the next image is
-            `g_step` elements further.
+        g_at: where the first channel begins in the first image; the next image is `g_step` elements
+            further.
+        block: the width of a row, the number of channels, the first position and the end.
     """
+    width, rows, first, last = block
     p = first
     while p < last:  # image by image
         end = min(last, (p // out_size + 1) * out_size)
         transpose_block(
-            g, g_at + p // out_size * g_step + p % out_size, out_size, rows, end - p, responses,
-            (p - first) * width, width, lane, square,
+            g, g_at + p // out_size * g_step + p % out_size, out_size, (rows, end - p), responses,
+            (p - first) * width, width, square,
         )  # fmt: skip
         p = end
 
 
-def sum_weight_gradients(
-    start, stop, x, n, channels, sizes, outer, before, unpadded, images, out_size, starts, offsets,
-    taps, g, count, groups, padded_channels, lane, parts, sums,
-):  # fmt: skip
+def sum_weight_gradients(start, stop, x, g, sums, plan_, sizes):
     """Sum over some parts of the images, each in a buffer of its own.
 
     Args:
-        x: n images with `channels` each, `images` per group; g: the output's gradient.
-        count: the output channels of a group; `padded_channels`: rounded up to whole vectors.
+        x, g: the images and the output's gradient.
+        plan_: `KernelPlan` as a plain tuple.
+        sizes: the number of images and of channels; the output channels of a group, the groups, and
+            the output channels rounded up to whole vectors; the parts.
         sums: for each part, group and block of channels, a row for each tap, rounded up to
             TILE_ROWS taps.
     """
     start, stop = claim_range(start, stop)
+    plan = KernelPlan(*plan_)
+    n, channels, count, groups, padded_channels, parts = sizes
+    outer, unpadded, images, out_size = plan.outer, plan.unpadded, plan.images, plan.out_size
+    starts, offsets, taps = plan.starts, plan.offsets, plan.taps
+    lane = vector_lanes(g.itemsize)
     plane = outer[0] * outer[1] * outer[2]
     frame_of = aligned_zeros(1 if unpadded else images * channels * plane, g)
     responses = aligned_zeros(POSITIONS_PER_BLOCK * padded_channels, g)
@@ -90,7 +99,9 @@ def sum_weight_gradients(
         for image in range(n * index // parts, n * (index + 1) // parts, images):
             images_here = min(images, n * (index + 1) // parts - image)
             if not unpadded:
-                copy_into_frame(x, image, images_here, channels, sizes, outer, before, frame_of)
+                copy_into_frame(
+                    x, image, images_here, channels, plan.sizes, outer, plan.before, frame_of
+                )
             source, begin = (x, image * channels * plane) if unpadded else (frame_of, 0)
             for part in range(groups):
                 x_at = begin + part * (channels // groups) * plane
@@ -100,26 +111,31 @@ def sum_weight_gradients(
                     while at < padded_channels:
                         width = block_width(at, padded_channels, lane)
                         g_at = ((image * groups + part) * count + at) * out_size
+                        block = (width, min(width, count - at), first, first + positions_here)
                         pack_responses(
-                            g, g_at, groups * count * out_size, first, first + positions_here,
-                            out_size, min(width, count - at), responses, width, lane, square,
-                        )  # fmt: skip
+                            g, g_at, groups * count * out_size, out_size, block, responses, square
+                        )
                         for m in range(0, positions_here, TAPS_PER_STEP):
                             for k in range(0, taps, TILE_ROWS):
                                 y_at = (
                                     (index * groups + part) * padded_channels + at
                                 ) * rows + k * width
+                                positions = (
+                                    x_at, k, first + m, min(TAPS_PER_STEP, positions_here - m),
+                                    m * width, y_at, width, y_at, width,
+                                )  # fmt: skip
                                 product(
-                                    width // lane, source, x_at, offsets, k, starts, first + m,
-                                    min(TAPS_PER_STEP, positions_here - m), responses, m * width,
-                                    sums, y_at, width, sums, y_at, width,
+                                    width // lane, source, offsets, starts, responses, sums, sums,
+                                    positions,
                                 )  # fmt: skip
                         at += width
 
 
-def reduce_parts(start, stop, sums, parts, groups, taps, count, padded_channels, lane, y):
+def reduce_parts(start, stop, sums, y, sizes):
     """Add the parts and transpose: y is (o, taps). The range counts blocks of `lane` taps."""
     start, stop = claim_range(start, stop)
+    parts, groups, taps, count, padded_channels = sizes
+    lane = vector_lanes(y.itemsize)
     rows = (taps + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS
     square = np.empty(lane * lane, y.dtype)
     for block in range(start, stop):
@@ -130,14 +146,15 @@ def reduce_parts(start, stop, sums, parts, groups, taps, count, padded_channels,
             while at < count:
                 width = block_width(at, padded_channels, lane)
                 begin = (part * padded_channels + at) * rows + first * width
+                # Into the first part, in a fixed order: the result is the same in every run.
                 first_part = sums[begin : begin + (last - first) * width]
                 for index in range(1, parts):
                     other_part = sums[begin + index * groups * rows * padded_channels :]
                     for i in range(len(first_part)):
                         first_part[i] += other_part[i]
                 transpose_block(
-                    sums, begin, width, last - first, min(width, count - at), y,
-                    (part * count + at) * taps + first, taps, lane, square,
+                    sums, begin, width, (last - first, min(width, count - at)), y,
+                    (part * count + at) * taps + first, taps, square,
                 )  # fmt: skip
                 at += width
 
@@ -146,23 +163,18 @@ class WeightGradient:
     """Computes gradients of filters by implicit GEMM."""
 
     def __init__(self) -> None:
-        self.sum_kernel = compile_kernel(
-            sum_weight_gradients,
-            lambda number: types.void(
-                SIZE, SIZE, readonly_array(number), SIZE, SIZE, SIZES, SIZES, SIZES, types.boolean,
-                SIZE, SIZE, INDEX_LIST, INDEX_LIST, SIZE, readonly_array(number), *[SIZE] * 5,
-                number[::1],
-            ),
-        )  # fmt: skip
-        self.reduce_kernel = compile_kernel(reduce_parts, lambda number: types.void(
-            SIZE, SIZE, number[::1], *[SIZE] * 6, number[::1],
+        self.sum_kernel = compile_kernel(sum_weight_gradients, lambda number: types.void(
+            SIZE, SIZE, *[readonly_array(number)] * 2, number[::1], PLAN, integers(6),
         ))  # fmt: skip
+        self.reduce_kernel = compile_kernel(
+            reduce_parts, lambda number: types.void(SIZE, SIZE, *[number[::1]] * 2, integers(5))
+        )
 
     def __call__(
         self, plan: Plan, x: np.ndarray, g: np.ndarray, groups: int, y: np.ndarray
     ) -> None:
         """Fill y, (o, c / groups, …)."""
-        frame, n, lane = plan.frame, len(x), vector_lanes(y.itemsize)
+        n, lane = len(x), vector_lanes(y.itemsize)
         count = len(y) // groups
         padded_channels = -(-count // lane) * lane
         work = n * plan.out_size * groups * padded_channels * plan.taps // PRODUCTS_PER_ELEMENT
@@ -171,13 +183,12 @@ class WeightGradient:
         sums = aligned_array.py_func(parts * groups * rows * padded_channels, y)
         sums[:] = 0
         parallel_for(
-            self.sum_kernel, parts, x.reshape(-1), n, frame.sizes[0], frame.sizes[1:], frame.outer,
-            frame.before, frame.unpadded, plan.images, plan.out_size, plan.starts, plan.offsets,
-            plan.taps, g.reshape(-1), count, groups, padded_channels, lane, parts, sums, work=work,
+            self.sum_kernel, parts, x.reshape(-1), g.reshape(-1), sums, plan.for_kernels,
+            (n, plan.frame.sizes[0], count, groups, padded_channels, parts), work=work,
         )  # fmt: skip
         parallel_for(
-            self.reduce_kernel, -(-plan.taps // lane), sums, parts, groups, plan.taps, count,
-            padded_channels, lane, y.reshape(-1), work=sums.size,
+            self.reduce_kernel, -(-plan.taps // lane), sums, y.reshape(-1),
+            (parts, groups, plan.taps, count, padded_channels), work=sums.size,
         )  # fmt: skip
 
 
@@ -191,7 +202,13 @@ def conv_weight_grad() -> Callable[..., Any]:
     )
 
     def run(
-        input: Any, response: Any, kernel: Any, stride: Any, pads: Any, dilation: Any, groups: int
+        input: Array,
+        response: Array,
+        kernel: Counts,
+        stride: Counts,
+        pads: Pads,
+        dilation: Counts,
+        groups: int,
     ) -> Any:
         if (
             not are_float_arrays(input, response)
@@ -229,7 +246,7 @@ def sum_channels(start, stop, g, n, out_size, y):
     start, stop = claim_range(start, stop)
     jit.use_wide_vectors()
     for channel in range(start, stop):
-        sum = 0.0
+        sum = 0.0  # in float64: there may be a million positions
         for image in range(n):
             at = (image * len(y) + channel) * out_size
             sum += total(g[at : at + out_size])
@@ -244,7 +261,7 @@ def conv2d_bias() -> Callable[..., Any]:
         SIZE, SIZE, readonly_array(number), SIZE, SIZE, number[::1],
     ))  # fmt: skip
 
-    def run(g: Any) -> Any:
+    def run(g: Array) -> Any:
         if not are_float_arrays(g):
             return None
         n, o = g.shape[:2]

@@ -14,6 +14,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from ... import ops
+from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...nn import functional
 from ...nn.functional import activation
@@ -49,7 +50,7 @@ def elementwise_kernel(formula: Callable[..., Any]) -> Run:
 
     kernel = compile_kernel(apply, ARRAY_1D, ARRAY_1D)
 
-    def run(input: Any) -> np.ndarray | None:
+    def run(input: Array) -> np.ndarray | None:
         x = contiguous_rows(input)
         if not are_contiguous_floats((x,)):
             return None
@@ -71,7 +72,7 @@ def gradient_kernel(formula: Callable[..., Any]) -> Run:
 
     kernel = compile_kernel(apply, ARRAY_1D, ARRAY_1D, ARRAY_1D)
 
-    def run(g: Any, x: Any) -> np.ndarray | None:
+    def run(g: Array, x: Array) -> np.ndarray | None:
         if not are_contiguous_floats((x, g := contiguous_gradient(g, x))):
             return None
         y = np.empty_like(x)
@@ -92,7 +93,7 @@ def parametric_kernel(formula: Callable[..., Any]) -> Run:
 
     kernel = compile_kernel(apply, ARRAY_1D, ARRAY_1D, SCALAR, SCALAR)
 
-    def run(input: Any, a: float, b: float = 0.0) -> np.ndarray | None:
+    def run(input: Array, a: float, b: float = 0.0) -> np.ndarray | None:
         x = contiguous_rows(input)
         if not are_contiguous_floats((x,)):
             return None
@@ -114,7 +115,7 @@ def parametric_gradient_kernel(formula: Callable[..., Any]) -> Run:
 
     kernel = compile_kernel(apply, ARRAY_1D, ARRAY_1D, ARRAY_1D, SCALAR, SCALAR)
 
-    def run(g: Any, x: Any, a: float, b: float = 0.0) -> np.ndarray | None:
+    def run(g: Array, x: Array, a: float, b: float = 0.0) -> np.ndarray | None:
         if not are_contiguous_floats((x, g := contiguous_gradient(g, x))):
             return None
         y = np.empty_like(x)
@@ -189,6 +190,7 @@ def relu() -> Run:
 @ops.relu.kernel("cpu", "input", min_size=8192)
 def relu_input() -> Run:
     """Make g where y is not 0, else 0."""
+    # By the result, not by the input: it is saved anyway, and so the input can be freed.
     kernel = parametric_gradient_kernel(scalar_functions.relu_gradient)
     return lambda g, y: kernel(g, y, 0.0)
 
@@ -209,6 +211,7 @@ def silu_forward_input() -> Run:
 def softplus() -> Run:
     """Make the forward of `softplus` with its default settings."""
     kernel = elementwise_kernel(scalar_functions.softplus)
+    # Beyond its threshold the definition returns x; here less than 3·10⁻⁹ is added to it.
     return lambda input, beta, threshold: kernel(input) if beta == 1 and threshold >= 20 else None
 
 
@@ -217,7 +220,7 @@ def softplus_input() -> Run:
     """Make the derivative of `softplus` with its default settings."""
     kernel = gradient_kernel(scalar_functions.sigmoid)
 
-    def run(g: Any, input: Any, beta: float, threshold: float) -> np.ndarray | None:
+    def run(g: Array, input: Array, beta: float, threshold: float) -> np.ndarray | None:
         return kernel(g, input) if beta == 1 and threshold >= 20 else None
 
     return run
@@ -280,26 +283,26 @@ def hardtanh_forward_input() -> Run:
 
 
 @register_jitable
-def plus(a: Any, b: Any) -> Any:
+def plus(a: float, b: float) -> Any:
     return a + b
 
 
 @register_jitable
-def minus(a: Any, b: Any) -> Any:
+def minus(a: float, b: float) -> Any:
     return a - b
 
 
 @register_jitable
-def times(a: Any, b: Any) -> Any:
+def times(a: float, b: float) -> Any:
     return a * b
 
 
 @register_jitable
-def divide(a: Any, b: Any) -> Any:
+def divide(a: float, b: float) -> Any:
     return a / b
 
 
-def binary_kernel(operation: Callable[..., Any], *default_settings: Any) -> Run:
+def binary_kernel(operation: Callable[..., Any], *default_settings: object) -> Run:
     """Make z = x ∘ y, of two arrays of one shape, or of an array and a scalar.
 
     Args:
@@ -323,7 +326,7 @@ def binary_kernel(operation: Callable[..., Any], *default_settings: Any) -> Run:
         compile_kernel(array_scalar, ARRAY_1D, SCALAR, ARRAY_1D),
     )
 
-    def run(x: Any, y: Any, *settings: Any) -> np.ndarray | None:
+    def run(x: Array, y: Array, *settings: object) -> np.ndarray | None:
         if settings != default_settings or y.__class__ is not np.ndarray or x.dtype not in FLOATS:
             return None
         if x.shape == y.shape:
@@ -332,6 +335,7 @@ def binary_kernel(operation: Callable[..., Any], *default_settings: Any) -> Run:
             z = np.empty_like(x)
             parallel_for(array_kernel, z.size, x.reshape(-1), y.reshape(-1), z.reshape(-1))
             return z
+        # Other shapes broadcast: that is left to NumPy.
         if y.ndim or y.dtype != x.dtype or not are_contiguous_floats((x,)):
             return None
         z = np.empty_like(x)
@@ -359,7 +363,7 @@ def add_onto() -> Run:
 
     kernel = compile_kernel(add_in_place, ARRAY_1D, ARRAY_1D)
 
-    def run(x: Any, y: Any) -> np.ndarray | None:
+    def run(x: Array, y: Array) -> np.ndarray | None:
         if x.shape != y.shape or not are_contiguous_floats((x, y)):
             return None
         parallel_for(kernel, x.size, x.reshape(-1), y.reshape(-1))

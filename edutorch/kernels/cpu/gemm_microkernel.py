@@ -19,19 +19,135 @@ given by the address of their first element, and steps count elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
 
-from .blas import gemm
+from ...backends.blas import blas
 from .implicit_gemm import BYTES, INDEX, LANE, Writer, define_intrinsic
 
+ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112
+
+
+INTEGER, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
+
+
+class GemmAddresses(NamedTuple):
+    """The addresses of BLAS's matrix products for float32 and float64."""
+
+    sgemm: int
+    dgemm: int
+
+
+def gemm_addresses() -> GemmAddresses | None:
+    """Return the addresses for `sgemm` and `dgemm`; None if NumPy's library has none of these."""
+    library = blas()
+    return GemmAddresses(library.sgemm, library.dgemm) if library is not None else None
+
+
+def gemm_address(dtype: np.dtype) -> int | None:
+    """Return the address for `gemm` on arrays of a dtype; None if there is none."""
+    address_pair = gemm_addresses()
+    if address_pair is None or dtype not in (np.float32, np.float64):
+        return None
+    return address_pair.sgemm if dtype == np.float32 else address_pair.dgemm
+
+
+def product(float_type: types.Float | None) -> Callable[..., Any]:
+    """Make the intrinsic below for one dtype; None takes it from `c`, or `alpha`."""
+
+    @intrinsic
+    def gemm(typing, gemm_address, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+        """c ← alpha · op(a) op(b) + beta · c, of row-major matrices; op(x) is x or xᵀ.
+
+        Args:
+            address: of the C function: `address(dtype)` or a field of `addresses()`.
+            trans_a, trans_b: True where the matrix in memory is to be transposed.
+            m, n, k: op(a) has the shape (m, k), op(b) (k, n), and c (m, n).
+            alpha, beta: scalars; with beta 0, c is not read.
+            a, b, c: arrays (from their first element on, such as `x[i:, j:]`), or the addresses
+                of their first elements as integers.
+            lda, ldb, ldc: the number of elements from one row in memory to the next.
+        """
+        dtype = float_type
+        if dtype is None:
+            dtype = c.dtype if isinstance(c, types.Array) else alpha
+        if dtype not in (types.float32, types.float64):
+            return None
+        matrices = (a, b, c)
+        for matrix in matrices:
+            if isinstance(matrix, types.Array) and matrix.dtype != dtype:
+                return None
+        size = types.int64
+        signature = types.void(
+            types.int64, types.boolean, types.boolean, size, size, size, dtype,
+            *matrix_type(a), size, *matrix_type(b), size, dtype, *matrix_type(c), size,
+        )  # fmt: skip
+        return signature, write_call
+
+    return gemm
+
+
+def matrix_type(matrix: types.Type) -> tuple[Any]:
+    """Return the type by which a matrix is passed: its array type, or an integer address."""
+    return (matrix if isinstance(matrix, types.Array) else types.int64,)
+
+
+def write_call(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> Any:
+    """Write the call of the C function.
+
+    Some libraries use 32-bit integers. They get 64 bits all the same: in a register, as in an
+    eight-byte stack slot, a little-endian machine has the lower half where the callee reads it.
+    """
+    at, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = arguments
+    float_type = alpha.type
+    int32 = ir.IntType(32)
+
+    def transpose_flag(flag: ir.Value) -> Any:
+        is_transposed = cgutils.is_true(builder, flag)
+        return builder.select(is_transposed, int32(TRANSPOSED), int32(AS_IT_IS))
+
+    def first_element(index: int, value: ir.Value) -> Any:
+        argument_type = signature.args[index]
+        if isinstance(argument_type, types.Array):
+            data = context.make_array(argument_type)(context, builder, value).data
+            return builder.bitcast(data, POINTER)
+        return builder.inttoptr(value, POINTER)
+
+    function = ir.FunctionType(
+        ir.VoidType(),
+        [int32, int32, int32, INTEGER, INTEGER, INTEGER, float_type,
+         POINTER, INTEGER, POINTER, INTEGER, float_type, POINTER, INTEGER],
+    )  # fmt: skip
+    builder.call(
+        builder.inttoptr(at, function.as_pointer()),
+        [int32(ROW_MAJOR), transpose_flag(trans_a), transpose_flag(trans_b), m, n, k, alpha,
+         first_element(7, a), lda, first_element(9, b), ldb, beta, first_element(12, c), ldc],
+    )  # fmt: skip
+    return context.get_dummy_value()
+
+
+gemm = product(None)
+
+
+sgemm = product(types.float32)
+
+
+dgemm = product(types.float64)
+
+
 __all__ = [
-    "TILE_ROWS", "TILES_ARE_FASTER", "matmul_into", "multiply", "panel_width", "workspace_for",
+    "GemmAddresses", "TILES_ARE_FASTER", "TILE_ROWS", "dgemm", "gemm", "gemm_address",
+    "gemm_addresses", "matmul_into", "multiply", "panel_width", "sgemm", "workspace_for",
 ]  # fmt: skip
 
 TILE_ROWS = 6
@@ -63,15 +179,23 @@ TILES_ARE_FASTER = BYTES == 64
 """Whether tiles are faster than BLAS: with shorter vectors, BLAS is as close to the limit."""
 
 Address = types.int64
+MATRIX = SHAPE = types.UniTuple(Address, 3)
+ROWS = types.UniTuple(Address, 2)
+"""A matrix: its address, the steps from row to row and from column to column; one whose columns are
+contiguous: its address, the step from row to row; m, n and k of a product."""
 
 
 class MaskedWriter(Writer):
     """A writer for an intrinsic whose first argument gives the dtype, and the others addresses."""
 
-    def pointer_at(self, address: Any) -> Any:
+    def unpack(self, argument: int) -> list[Any]:
+        """Return the elements of a tuple that is an argument."""
+        return cgutils.unpack_tuple(self.builder, self.arguments[argument])
+
+    def pointer_at(self, address: ir.Value) -> Any:
         return self.builder.inttoptr(address, self.vector.element.as_pointer())
 
-    def mask(self, count: Any, first: int = 0) -> Any:
+    def mask(self, count: ir.Value, first: int = 0) -> Any:
         """Return a mask of the lanes whose index, counted from `first` on, is below `count`."""
         lane = self.vector.count
         index_vector = ir.VectorType(INDEX, lane)
@@ -81,7 +205,7 @@ class MaskedWriter(Writer):
         positions = ir.Constant(index_vector, [first + i for i in range(lane)])
         return self.builder.icmp_signed("<", positions, counts)
 
-    def call_masked(self, name: str, return_type: Any, *arguments: Any) -> Any:
+    def call_masked(self, name: str, return_type: ir.Type, *arguments: Sequence[ir.Value]) -> Any:
         count, suffix = self.vector.count, "f32" if self.size == 4 else "f64"
         function = cgutils.get_or_insert_function(
             self.builder.module,
@@ -90,17 +214,17 @@ class MaskedWriter(Writer):
         )
         return self.builder.call(function, arguments)
 
-    def load_masked(self, mask: Any, pointer: Any) -> Any:
+    def load_masked(self, mask: ir.Value, pointer: ir.Value) -> Any:
         """Read the lanes of a vector that are in the mask; the others are 0."""
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
         return self.call_masked("load", self.vector, vector_pointer, LANE(self.size), mask, zero)
 
-    def store_masked(self, mask: Any, value: Any, pointer: Any) -> None:
+    def store_masked(self, mask: ir.Value, value: ir.Value, pointer: ir.Value) -> None:
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         self.call_masked("store", ir.VoidType(), value, vector_pointer, LANE(self.size), mask)
 
-    def prefetch(self, pointer: Any, write: int = 1) -> None:
+    def prefetch(self, pointer: ir.Value, write: int = 1) -> None:
         """Write a prefetch of an address, which will be written by default."""
         byte, int_type = ir.IntType(8).as_pointer(), LANE
         function_type = ir.FunctionType(ir.VoidType(), [byte, int_type, int_type, int_type])
@@ -110,7 +234,9 @@ class MaskedWriter(Writer):
         byte_pointer = self.builder.bitcast(pointer, byte)
         self.builder.call(function, [byte_pointer, int_type(write), int_type(3), int_type(1)])
 
-    def load_transposed(self, x: Any, x_row: Any, rows_left: Any, width_left: Any) -> list[Any]:
+    def load_transposed(
+        self, x: ir.Value, x_row: ir.Value, rows_left: ir.Value, width_left: ir.Value
+    ) -> list[Any]:
         """Return the columns of a square with a vector's length as its side, read with masks."""
         builder, lane = self.builder, self.vector.count
         zero, rows = INDEX(0), []
@@ -126,9 +252,8 @@ class MaskedWriter(Writer):
 def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
     """Write a tile: the accumulators, the loop over k, and the masked stores."""
     builder, lane = w.builder, w.vector.count
-    _, rows_left, width_left, count, a, a_row, a_step, next_offset, b, b_row, s, s_row, y, y_row = (
-        w.arguments
-    )
+    rows_left, width_left, count, next_offset = w.unpack(1)
+    (a, a_row, a_step), (b, b_row), (s, s_row), (y, y_row) = (w.unpack(i) for i in range(2, 6))
     a, b, s, y = (w.pointer_at(accumulator) for accumulator in (a, b, s, y))
     # Rows below the matrix compute its first row again, and are not written.
     none = INDEX(0)
@@ -176,19 +301,15 @@ def tile(rows: int, width: int, prefetch: bool = True) -> Callable[..., None]:
     """
 
     @define_intrinsic
-    def gemm_tile(
-        typing, like, rows_left, width_left, count, a, a_row, a_step, next_offset, b, b_row, s,
-        s_row, y, y_row,
-    ):  # fmt: skip
+    def gemm_tile(typing, like, sizes, a, b, s, y):
         """y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j] for i < rows_left, j < width_left, k < count.
 
         Args:
             like: an array of the matrices' dtype.
-            a_row, a_step: the distance from one i, and from one k, to the next.
-            next: the prefetch distance in a.
-            b_row: the distance of b's rows, which are contiguous.
+            sizes: rows_left, width_left, count, and the prefetch distance in a.
+            a, b, s, y: a is MATRIX, the others are ROWS.
         """
-        return types.void(like, *[Address] * 13), write
+        return types.void(like, types.UniTuple(Address, 4), MATRIX, ROWS, ROWS, ROWS), write
 
     def write(*lowering: Any) -> Any:
         return write_tile(MaskedWriter(*lowering), rows, width, prefetch)
@@ -208,7 +329,12 @@ high_tile_1, high_tile_2 = (
 def copy_vector(typing, like, x, count, y):
     """Copy a vector; lanes from `count` on become 0."""
 
-    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         w = MaskedWriter(context, builder, signature, arguments)
         _, x, count, y = arguments
         w.store(w.load_masked(w.mask(count), w.pointer_at(x)), w.pointer_at(y))
@@ -226,7 +352,12 @@ def transpose_square(typing, like, x, x_row, rows_left, width_left, y, y_row):
     Only `width_left` rows of y are written. Their lanes from `rows_left` on become 0.
     """
 
-    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         w = MaskedWriter(context, builder, signature, arguments)
         _, x, x_row, rows_left, width_left, y, y_row = arguments
         rows = w.load_transposed(w.pointer_at(x), x_row, rows_left, width_left)
@@ -240,12 +371,21 @@ def transpose_square(typing, like, x, x_row, rows_left, width_left, y, y_row):
 
 
 @define_intrinsic
-def transpose_square_back(typing, like, x, x_row, rows_left, width_left, s, s_row, y, y_row):
-    """Transpose a square and add it, masked in both directions: y[j, i] = s[j, i] + x[i, j]."""
+def transpose_square_back(typing, like, x, sizes, s, y):
+    """Transpose a square and add it, masked in both directions: y[j, i] = s[j, i] + x[i, j].
 
-    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    Args:
+        x, s, y: ROWS; sizes: how many rows and columns of x there are.
+    """
+
+    def write(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         w = MaskedWriter(context, builder, signature, arguments)
-        _, x, x_row, rows_left, width_left, s, s_row, y, y_row = arguments
+        (x, x_row), (rows_left, width_left), (s, s_row), (y, y_row) = map(w.unpack, range(1, 5))
         rows, mask = (
             w.load_transposed(w.pointer_at(x), x_row, rows_left, width_left),
             w.mask(rows_left),
@@ -257,7 +397,7 @@ def transpose_square_back(typing, like, x, x_row, rows_left, width_left, s, s_ro
                 w.store_masked(mask, builder.fadd(begin, row), w.advance(y, w.times(y_row, j)))
         return context.get_dummy_value()
 
-    return types.void(like, *[Address] * 8), write
+    return types.void(like, ROWS, ROWS, ROWS, ROWS), write
 
 
 # The whole product -------------------------------------------------------------------------------
@@ -266,14 +406,14 @@ def transpose_square_back(typing, like, x, x_row, rows_left, width_left, s, s_ro
 FLOAT_TYPES = types.float32, types.float64
 
 
-def signatures_of(count: int) -> list[Any] | None:
-    """Return the signatures of a function of a workspace and of `count` addresses and steps.
+def signatures_of(*matrices: types.Type) -> list[Any] | None:
+    """Return the signatures of a function of a workspace, a shape and matrices.
 
     Without signatures numba would compile one for each mixture of integer types. Where tiles are
     not used, None avoids compiling any.
     """
     return (
-        [types.void(dtype[::1], *[Address] * count) for dtype in FLOAT_TYPES]
+        [types.void(dtype[::1], SHAPE, *matrices) for dtype in FLOAT_TYPES]
         if TILES_ARE_FASTER
         else None
     )
@@ -296,8 +436,9 @@ def workspace_for(like):
 
 
 @njit
-def pack_panel(like, b, b_row, b_step, count, width_left, lane, vectors, panel):
-    """Pack `count` rows of b, `width_left` of its columns, into a panel of some vectors' width."""
+def pack_panel(like, matrix, count, width_left, lane, vectors, panel):
+    """Pack `count` rows of a matrix, `width_left` of its columns, into a panel of some vectors."""
+    b, b_row, b_step = matrix
     size, width = like.itemsize, vectors * lane
     for v in range(0, width, lane):
         left = width_left - v
@@ -312,9 +453,11 @@ def pack_panel(like, b, b_row, b_step, count, width_left, lane, vectors, panel):
                 )  # fmt: skip
 
 
-@njit(signatures_of(12), cache=True, nogil=True)
-def multiply_few(workspace, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_row):
+@njit(signatures_of(MATRIX, ROWS, ROWS, ROWS), cache=True, nogil=True)
+def multiply_few(workspace, shape, left, right, start_values, result_rows):
     """`multiply` for few rows of a and a transposed b, as (bᵀ aᵀ)ᵀ: only aᵀ is packed."""
+    (m, n, k), (a, a_row, a_step), (b, b_row) = shape, left, right
+    (s, s_row), (y, y_row) = start_values, result_rows
     size = workspace.itemsize
     lane, max_width = BYTES // size, panel_width(size)
     zeros = (workspace.ctypes.data + 63) // 64 * 64
@@ -323,51 +466,48 @@ def multiply_few(workspace, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_
     width, step = vectors * lane, PANEL_ROWS * MAX_TILE_VECTORS // vectors
     for first in range(0, max(k, 1), step):
         count = min(step, k - first)
-        pack_panel(
-            workspace, a + first * a_step * size, a_step, a_row, count, m, lane, vectors, panel
-        )
+        transposed = (a + first * a_step * size, a_step, a_row)
+        pack_panel(workspace, transposed, count, m, lane, vectors, panel)
         begin, begin_row = (y, y_row) if first else (s, s_row)
         for j in range(0, n, 4 * HIGH_TILE_ROWS):
             rows_left = min(4 * HIGH_TILE_ROWS, n - j)
             for i in range(0, rows_left, HIGH_TILE_ROWS):
-                source, target = b + ((j + i) * b_row + first) * size, result + i * width * size
+                sizes = (rows_left - i, m, count, 0)
+                source = (b + ((j + i) * b_row + first) * size, b_row, 1)
+                target = (result + i * width * size, width)
                 if vectors == 1:
-                    high_tile_1(
-                        workspace, rows_left - i, m, count, source, b_row, 1, 0, panel, width,
-                        zeros, 0, target, width,
-                    )  # fmt: skip
+                    high_tile_1(workspace, sizes, source, (panel, width), (zeros, 0), target)
                 else:
-                    high_tile_2(
-                        workspace, rows_left - i, m, count, source, b_row, 1, 0, panel, width,
-                        zeros, 0, target, width,
-                    )  # fmt: skip
+                    high_tile_2(workspace, sizes, source, (panel, width), (zeros, 0), target)
             for i in range(0, rows_left, lane):
                 for v in range(0, m, lane):
                     start, start_row = zeros, 0
                     if begin:
                         start, start_row = begin + (v * begin_row + j + i) * size, begin_row
                     transpose_square_back(
-                        workspace, result + (i * width + v) * size, width, rows_left - i, m - v,
-                        start, start_row, y + (v * y_row + j + i) * size, y_row,
+                        workspace, (result + (i * width + v) * size, width), (rows_left - i, m - v),
+                        (start, start_row), (y + (v * y_row + j + i) * size, y_row),
                     )  # fmt: skip
 
 
-@njit(signatures_of(13), cache=True, nogil=True)
-def multiply(workspace, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_row):
+@njit(signatures_of(MATRIX, MATRIX, ROWS, ROWS), cache=True, nogil=True)
+def multiply(workspace, shape, left, right, start_values, result_rows):
     """y = s + a b, of matrices of the shapes (m, k) and (k, n).
 
     Args:
-        room: made by `room_for`.
-        a, b, s, y: addresses; s may be that of y, and 0 stands for zeros.
-        a_row, a_step: from row to row, and from column to column. One of b_row, b_step is 1.
-        s_row: 0 for a bias, the same for each row.
+        workspace: made by `workspace_for`.
+        left, right: a and b, as MATRIX. One of b's steps is 1.
+        start_values, result_rows: s and y, as ROWS. s may be y; the address 0 stands for zeros, and
+            with the step 0 it is a bias, the same for each row.
     """
+    (m, n, k), (a, a_row, a_step), (b, b_row, b_step) = shape, left, right
+    (s, s_row), (y, y_row) = start_values, result_rows
     size = workspace.itemsize
     lane = BYTES // size
     zeros = (workspace.ctypes.data + 63) // 64 * 64
     panel = zeros + panel_width(size) * size
     if b_step != 1 and m <= MAX_FEW_VECTORS * lane:
-        multiply_few(workspace, m, n, k, a, a_row, a_step, b, b_step, s, s_row, y, y_row)
+        multiply_few(workspace, shape, left, (b, b_step), start_values, result_rows)
         return
     next_offset = TILE_ROWS * a_row if a_step == 1 else PREFETCH_DISTANCE * a_step
     in_place = b_step == 1 and m * b_row * size < MAX_UNPACKED_BYTES
@@ -379,57 +519,45 @@ def multiply(workspace, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y
             vectors = 4 if vectors == 3 else vectors
             width_left = min(n - j, vectors * lane)
             column_start = y + j * size
-            panel_rows, panel_row = b + (first * b_row + j * b_step) * size, b_row
+            columns = (b + (first * b_row + j * b_step) * size, b_row)
             if not in_place or width_left < vectors * lane:
-                pack_panel(
-                    workspace, panel_rows, b_row, b_step, count, width_left, lane, vectors, panel
-                )
-                panel_rows, panel_row = panel, vectors * lane
+                block = (columns[0], b_row, b_step)
+                pack_panel(workspace, block, count, width_left, lane, vectors, panel)
+                columns = (panel, vectors * lane)
             begin, begin_row = (column_start, y_row) if first else (s + j * size, s_row)
             if not first and s == 0:
                 begin, begin_row = zeros, 0
             i = 0
             while i < m:
                 rows = LOW_TILE_ROWS if vectors == 4 and m - i < TILE_ROWS - 1 else TILE_ROWS
-                rows_left, source = m - i, a + (i * a_row + first * a_step) * size
-                start, target = begin + i * begin_row * size, column_start + i * y_row * size
+                sizes = (m - i, width_left, count, next_offset)
+                source = (a + (i * a_row + first * a_step) * size, a_row, a_step)
+                start = (begin + i * begin_row * size, begin_row)
+                target = (column_start + i * y_row * size, y_row)
                 if rows == LOW_TILE_ROWS:
-                    low_tile(
-                        workspace, rows_left, width_left, count, source, a_row, a_step, next_offset,
-                        panel_rows, panel_row, start, begin_row, target, y_row,
-                    )  # fmt: skip
+                    low_tile(workspace, sizes, source, columns, start, target)
                 elif vectors == 4:
-                    product_4(
-                        workspace, rows_left, width_left, count, source, a_row, a_step, next_offset,
-                        panel_rows, panel_row, start, begin_row, target, y_row,
-                    )  # fmt: skip
+                    product_4(workspace, sizes, source, columns, start, target)
                 elif vectors == 2:
-                    product_2(
-                        workspace, rows_left, width_left, count, source, a_row, a_step, next_offset,
-                        panel_rows, panel_row, start, begin_row, target, y_row,
-                    )  # fmt: skip
+                    product_2(workspace, sizes, source, columns, start, target)
                 else:
-                    product_1(
-                        workspace, rows_left, width_left, count, source, a_row, a_step, next_offset,
-                        panel_rows, panel_row, start, begin_row, target, y_row,
-                    )  # fmt: skip
+                    product_1(workspace, sizes, source, columns, start, target)
                 i += rows
             j += width_left
 
 
-@njit([types.void(Address, dtype[::1], *[Address] * 11, types.boolean) for dtype in FLOAT_TYPES],
-      cache=True, nogil=True)  # fmt: skip
-def matmul_into(at, workspace, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y_row, accumulate):
-    """y = a b, or y += a b with `more`: in tiles, or by BLAS where they are not faster.
+@njit([types.void(Address, dtype[::1], SHAPE, MATRIX, MATRIX, ROWS, types.boolean)
+       for dtype in FLOAT_TYPES], cache=True, nogil=True)  # fmt: skip
+def matmul_into(blas_address, workspace, shape, left, right, result_rows, accumulate):
+    """y = a b, or y += a b with `accumulate`: in tiles, or by BLAS where they are not faster.
 
     Args:
-        at: where BLAS is in memory (see `blas.gemm_address`); the others are those of `multiply`.
+        blas_address: of BLAS's function (see `blas.gemm_address`); the others: see `multiply`.
     """
+    (m, n, k), (a, a_row, a_step), (b, b_row, b_step) = shape, left, right
+    y, y_row = result_rows
     if TILES_ARE_FASTER:
-        multiply(
-            workspace, m, n, k, a, a_row, a_step, b, b_row, b_step, y if accumulate else 0, y_row,
-            y, y_row,
-        )  # fmt: skip
+        multiply(workspace, shape, left, right, (y if accumulate else 0, y_row), result_rows)
     else:
         one = workspace.dtype.type(1)
         # With a single row its stride is meaningless, but BLAS requires it to be large enough.
@@ -437,6 +565,6 @@ def matmul_into(at, workspace, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y
         if b_step != 1:
             ldb = max(b_step, k)
         gemm(
-            at, a_step != 1, b_step != 1, m, n, k, one, a, lda, b, ldb,
+            blas_address, a_step != 1, b_step != 1, m, n, k, one, a, lda, b, ldb,
             one if accumulate else workspace.dtype.type(0), y, max(y_row, n),
         )  # fmt: skip

@@ -17,13 +17,15 @@ is written as LLVM IR, in which `builder` appends one instruction after the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic, register_jitable
 from numba.np import arrayobj
 
 __all__ = [
@@ -50,6 +52,7 @@ def define_intrinsic(type_and_write: Callable[..., Any]) -> Callable[..., Any]:
     return intrinsic(type_and_write)
 
 
+@register_jitable
 def vector_lanes(itemsize: int) -> int:
     """Return the number of elements of `itemsize` bytes in a vector."""
     return BYTES // itemsize
@@ -69,43 +72,49 @@ class Writer:
         vector: the type of a vector.
     """
 
-    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+    def __init__(
+        self,
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> None:
         self.context, self.builder, self.arguments = context, builder, arguments
         self.types = signature.args
         self.vector, self.size = vector_of(self.types[0])
 
-    def pointer(self, array: int, *steps: Any) -> Any:
+    def pointer(self, array: int, *steps: ir.Value | int) -> Any:
         """Return the address of an array argument's data, advanced by some steps."""
         make_array = arrayobj.make_array(self.types[array])
         return self.advance(
             make_array(self.context, self.builder, self.arguments[array]).data, *steps
         )
 
-    def advance(self, pointer: Any, *steps: Any) -> Any:
+    def advance(self, pointer: ir.Value, *steps: ir.Value | int) -> Any:
         for step_ in steps:
             step = INDEX(step_) if isinstance(step_, int) else step_
             pointer = self.builder.gep(pointer, [step])
         return pointer
 
-    def times(self, value: Any, factor: int) -> Any:
+    def times(self, value: ir.Value, factor: int) -> Any:
         return self.builder.mul(value, INDEX(factor))
 
-    def load(self, pointer: Any) -> Any:
+    def load(self, pointer: ir.Value) -> Any:
         """Read a vector from an unaligned address."""
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         return self.builder.load(vector_pointer, align=self.size)
 
-    def store(self, value: Any, pointer: Any) -> None:
+    def store(self, value: ir.Value, pointer: ir.Value) -> None:
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         self.builder.store(value, vector_pointer, align=self.size)
 
-    def broadcast(self, element: Any) -> Any:
+    def broadcast(self, element: ir.Value) -> Any:
         """Return a vector with one element in all lanes."""
         undefined = ir.Constant(self.vector, ir.Undefined)
         first_lane = self.builder.insert_element(undefined, element, LANE(0))
         return self.shuffle(first_lane, undefined, [0] * self.vector.count)
 
-    def shuffle(self, a: Any, b: Any, indices: list[int]) -> Any:
+    def shuffle(self, a: ir.Value, b: ir.Value, indices: list[int]) -> Any:
         """Return a vector of elements of two others, indexed through both."""
         mask = ir.Constant(ir.VectorType(LANE, len(indices)), indices)
         return self.builder.shuffle_vector(a, b, mask)
@@ -126,25 +135,29 @@ class Writer:
             half //= 2
 
 
+X, FIRST, SECOND, B, S, Y, AT, THIRD = range(8)
+"""The indices of a product's arguments."""
+
+
 def write_product(w: Writer, height: int, width: int, is_indexed: bool) -> Any:
     """Write the product: accumulators in registers, the loop over m, and the stores."""
-    builder, arguments, lane = w.builder, w.arguments, w.vector.count
-    x_at, first_at, second_at, count, b_at, s_at, s_step, y_at, y_step = (
-        arguments[accumulator] for accumulator in (1, 3, 5, 6, 8, 10, 11, 13, 14)
+    builder, lane = w.builder, w.vector.count
+    x_at, first_at, second_at, count, b_at, s_at, s_step, y_at, y_step = cgutils.unpack_tuple(
+        builder, w.arguments[AT]
     )
     sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(height)]
     for row in sums:
         for accumulator in row:
             builder.store(ir.Constant(w.vector, [0.0] * lane), accumulator)
-    starts = [builder.load(w.pointer(2, first_at, t)) for t in range(height)]
-    rows = [w.pointer(0, x_at, start) for start in starts]
+    starts = [builder.load(w.pointer(FIRST, first_at, t)) for t in range(height)]
+    rows = [w.pointer(X, x_at, start) for start in starts]
     with cgutils.for_range(builder, count) as loop:
-        offset = builder.load(w.pointer(4, second_at, loop.index))
+        offset = builder.load(w.pointer(SECOND, second_at, loop.index))
         if is_indexed:
-            row = builder.load(w.pointer(15, arguments[16], loop.index))
+            row = builder.load(w.pointer(THIRD, second_at, loop.index))
         else:
             row = w.times(loop.index, width * lane)
-        b = w.pointer(7, b_at, row)
+        b = w.pointer(B, b_at, row)
         vectors = [w.load(w.advance(b, v * lane)) for v in range(width)]
         for row, accumulators in zip(rows, sums, strict=True):
             element = w.broadcast(builder.load(w.advance(row, offset)))
@@ -155,8 +168,8 @@ def write_product(w: Writer, height: int, width: int, is_indexed: bool) -> Any:
                 )
     for t, accumulators in enumerate(sums):
         for v, accumulator in enumerate(accumulators):
-            initial = w.load(w.pointer(9, s_at, w.times(s_step, t), v * lane))
-            target = w.pointer(12, y_at, w.times(y_step, t), v * lane)
+            initial = w.load(w.pointer(S, s_at, w.times(s_step, t), v * lane))
+            target = w.pointer(Y, y_at, w.times(y_step, t), v * lane)
             w.store(builder.fadd(initial, builder.load(accumulator)), target)
     return w.context.get_dummy_value()
 
@@ -165,30 +178,25 @@ def product(width: int, is_indexed: bool = False, height: int = TILE_ROWS) -> Ca
     """Make the product above for `height` rows, `width` vectors wide.
 
     Args:
-        is_indexed: the rows of b are given by a third list too, which adds two arguments: row m
-            begins at `third[third_at + m]`, and b may be an image, x the filters.
+        is_indexed: the rows of b are given by a third list: row m begins at `third[second_at + m]`,
+            and b may be an image, x the filters.
     """
 
     @define_intrinsic
-    def implicit_product(
-        typing, x, x_at, first, first_at, second, second_at, count, b, b_at, s, s_at, s_step,
-        y, y_at, y_step, third=None, third_at=None,
-    ):  # fmt: skip
+    def implicit_product(typing, x, first, second, b, s, y, at, third=None):
         """y[t, v] = s[t, v] + Σₘ x[first[t] + second[m]] · b[m, v].
 
         Args:
-            x, b, s, y: arrays of one dtype, read and written from `…_at` on. b is row-major.
-            count: the number of terms m.
-            s_step, y_step: the distance from one row to the next.
+            x, b, s, y: arrays of one dtype. b is row-major.
+            at: where each argument is read or written from, with the number of terms m, and the
+                distances of rows: x, first, second, count, b, s, s_step, y, y_step.
         """
         arrays = (x, b, s, y)
         if any(not isinstance(array, types.Array) or array.dtype != x.dtype for array in arrays):
             return None
-        size = types.int64
-        lists = (first, size, second, size)
-        more: Any = (third, size) if is_indexed else (types.none, types.none)
-        signature = types.void(x, size, *lists, size, b, size, s, size, size, y, size, size, *more)
-        return signature, write
+        rows_of_b = third if is_indexed else types.none
+        positions = types.UniTuple(types.int64, 9)
+        return types.void(x, first, second, b, s, y, positions, rows_of_b), write
 
     def write(*lowering: Any) -> Any:
         return write_product(Writer(*lowering), height, width, is_indexed)
@@ -210,7 +218,12 @@ def transpose_square(typing, x, x_at, x_step, y, y_at, y_step):
     """
     size = types.int64
 
-    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         w = Writer(context, builder, signature, arguments)
         _, x_at, x_step, _, y_at, y_step = arguments
         lane = w.vector.count
@@ -228,7 +241,12 @@ def copy_vector(typing, x, x_at, y, y_at):
     """y[i] = x[i] for one vector."""
     size = types.int64
 
-    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         w = Writer(context, builder, signature, arguments)
         w.store(w.load(w.pointer(0, arguments[1])), w.pointer(2, arguments[3]))
         return context.get_dummy_value()
@@ -241,7 +259,12 @@ def copy(typing, x, x_at, y, y_at, count):
     """y[i] = x[i] for `count` elements, by the C library's memcpy."""
     size = types.int64
 
-    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         w = Writer(context, builder, signature, arguments)
         _, x_at, _, y_at, count = arguments
         cgutils.raw_memcpy(builder, w.pointer(2, y_at), w.pointer(0, x_at), count, w.size)

@@ -3,59 +3,75 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
+
+from ...backends.numpy import Array
 
 __all__ = [
     "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "BOOL", "FLOAT64_2D", "INT64", "INT64_1D", "SCALAR",
-    "are_contiguous_floats", "compile_kernel", "contiguous_gradient", "contiguous_rows",
-    "split_at_axis", "use_wide_vectors",
+    "TUPLE", "ArgumentType", "are_contiguous_floats", "compile_kernel", "contiguous_gradient",
+    "contiguous_rows", "split_at_axis", "use_wide_vectors",
 ]  # fmt: skip
+
+ArgumentType = Callable[[Any], Any]
+"""From the dtype for which a kernel is compiled to the type of one of its arguments."""
 
 UNSIGNED = types.uint64  # numba lets an index without a sign through as it is: see `compiled`
 
 
-def ARRAY_1D(dtype: Any) -> Any:
+def ARRAY_1D(dtype: types.Float) -> Any:
     """A contiguous array of one axis."""
     return dtype[::1]
 
 
-def SCALAR(dtype: Any) -> Any:
+def SCALAR(dtype: types.Float) -> Any:
     """One number of the arrays' dtype."""
     return dtype
 
 
-def ARRAY_2D(dtype: Any) -> Any:
+def ARRAY_2D(dtype: types.Float) -> Any:
     """A contiguous array of two axes."""
     return dtype[:, ::1]
 
 
-def ARRAY_3D(dtype: Any) -> Any:
+def ARRAY_3D(dtype: types.Float) -> Any:
     """A contiguous array of three axes: those before an axis, the axis itself, those after it."""
     return dtype[:, :, ::1]
 
 
-def FLOAT64_2D(dtype: Any) -> Any:
+def FLOAT64_2D(dtype: types.Float) -> Any:
     """A contiguous array of two axes of float64, whatever the dtype of the others."""
     return types.float64[:, ::1]
 
 
-def INT64(dtype: Any) -> Any:
+def INT64(dtype: types.Float) -> Any:
     """An integer, such as the length of a row."""
     return types.int64
 
 
-def BOOL(dtype: Any) -> Any:
+def BOOL(dtype: types.Float) -> Any:
     """A boolean."""
     return types.boolean
 
 
-def compile_kernel(kernel: Callable[..., None], *argument_types: Callable[[Any], Any]) -> Any:
+def TUPLE(*argument_types: ArgumentType) -> ArgumentType:
+    """A tuple, which costs a call nothing; the kernel unpacks it, or makes a NamedTuple of it.
+
+    (A NamedTuple as the argument itself costs 2 µs a call, because numba looks for its type.)
+    """
+    return lambda dtype: types.BaseTuple.from_types([type_(dtype) for type_ in argument_types])
+
+
+def compile_kernel(kernel: Callable[..., None], *argument_types: ArgumentType) -> Any:
     """Compile `kernel(start, stop, …)` for float32 and for float64.
 
     `start` and `stop` are unsigned: Python's x[-1] costs a branch for each x[i], and with it no
@@ -63,7 +79,7 @@ def compile_kernel(kernel: Callable[..., None], *argument_types: Callable[[Any],
 
     Args:
         argument_types: for each further argument one of ARRAY_1D, ARRAY_2D, ARRAY_3D, FLOAT64_2D,
-            SCALAR, INT64, BOOL.
+            SCALAR, INT64, BOOL, TUPLE(…).
     """
     signatures = [
         types.void(UNSIGNED, UNSIGNED, *(argument_type(dtype) for argument_type in argument_types))
@@ -80,7 +96,12 @@ def type_use_wide_vectors(typing: Any) -> Any:
     them. Polynomials become a third faster.
     """
 
-    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def lower(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         # llvmlite rejects attributes with a value; its attribute set is a plain set underneath.
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
@@ -94,7 +115,7 @@ use_wide_vectors: Any = intrinsic(type_use_wide_vectors)
 FLOATS = {np.dtype("float32"), np.dtype("float64")}
 
 
-def are_contiguous_floats(arrays: Iterable[Any], dtype: Any = None) -> bool:
+def are_contiguous_floats(arrays: Iterable[Array], dtype: np.dtype | None = None) -> bool:
     """Whether all are contiguous NumPy arrays of one dtype, float32 or float64."""
     for array in arrays:
         if array.__class__ is not np.ndarray or not array.flags.c_contiguous:
@@ -106,7 +127,7 @@ def are_contiguous_floats(arrays: Iterable[Any], dtype: Any = None) -> bool:
     return dtype in FLOATS
 
 
-def contiguous_gradient(g: Any, like: Any) -> Any:
+def contiguous_gradient(g: Array, like: Array) -> Any:
     """Return a gradient as a contiguous array, or None if its shape is not that of `like`.
 
     (The gradient of a sum is one broadcast element.)
@@ -116,7 +137,7 @@ def contiguous_gradient(g: Any, like: Any) -> Any:
     return None
 
 
-def contiguous_rows(x: Any) -> Any:
+def contiguous_rows(x: Array) -> Any:
     """Return an array with gaps between its rows (a slice of a wider one) as a contiguous copy."""
     if x.__class__ is not np.ndarray or x.flags.c_contiguous or x.ndim < 2:
         return x
@@ -131,6 +152,6 @@ def split_at_axis(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
 
 
-def INT64_1D(dtype: Any) -> Any:
+def INT64_1D(dtype: types.Float) -> Any:
     """A contiguous array of int64, whatever the dtype of the others."""
     return types.int64[::1]

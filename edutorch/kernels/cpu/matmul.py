@@ -17,10 +17,18 @@ from numba import njit, types
 
 from ... import ops
 from ...backends.blas import LONG, interruptible
+from ...backends.numpy import Array
 from ...core.fast.lazy_gradients import DeferredMatmulGradient
 from ...nn import functional
-from .blas import gemm, gemm_address
-from .gemm_microkernel import TILE_ROWS, TILES_ARE_FASTER, multiply, panel_width, workspace_for
+from .gemm_microkernel import (
+    TILE_ROWS,
+    TILES_ARE_FASTER,
+    gemm,
+    gemm_address,
+    multiply,
+    panel_width,
+    workspace_for,
+)
 from .jit import ARRAY_1D, INT64, INT64_1D, compile_kernel
 from .parallel import MIN_WORK_PER_THREAD, count_parts, parallel_for
 from .work_queue import claim_range
@@ -64,27 +72,30 @@ def multiply_tiled(start, stop, by_rows, a, b, bias, y):
     else:
         left, right = start * width, min(stop * width, right)
     workspace = workspace_for(y)
-    multiply(
-        workspace, bottom - top, right - left, a.shape[1],
-        a.ctypes.data + top * a.strides[0], a.strides[0] // size, a.strides[1] // size,
-        b.ctypes.data + left * b.strides[1], b.strides[0] // size, b.strides[1] // size,
-        bias.ctypes.data + left * size if bias.size else 0, 0,
-        y.ctypes.data + (top * y.shape[1] + left) * size, y.shape[1],
-    )  # fmt: skip
+    rows = (a.ctypes.data + top * a.strides[0], a.strides[0] // size, a.strides[1] // size)
+    columns = (b.ctypes.data + left * b.strides[1], b.strides[0] // size, b.strides[1] // size)
+    start_values = (bias.ctypes.data + left * size if bias.size else 0, 0)
+    result_rows = (y.ctypes.data + (top * y.shape[1] + left) * size, y.shape[1])
+    shape = (bottom - top, right - left, a.shape[1])
+    multiply(workspace, shape, rows, columns, start_values, result_rows)
 
 
-def multiply_by_blas(
-    start, stop, blas_address, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c
-):
-    """Compute some rows (or columns) of c = bias + op(a) op(b) by BLAS."""
+def multiply_by_blas(start, stop, blas_address, by_rows, a_matrix, b_matrix, bias, c):
+    """Compute some rows (or columns) of c = bias + op(a) op(b) by BLAS.
+
+    Args:
+        a_matrix, b_matrix: the address, the row stride, whether it is transposed; k.
+    """
     start, stop = claim_range(start, stop)
+    a, lda, trans_a, k = a_matrix
+    b, ldb, trans_b, _ = b_matrix
     top, bottom, left, right = 0, c.shape[0], 0, c.shape[1]
     if by_rows:
         top, bottom = start * BLAS_BLOCK, min(stop * BLAS_BLOCK, bottom)
     else:
         left, right = start * BLAS_BLOCK, min(stop * BLAS_BLOCK, right)
     result_part = c[top:bottom, left:right]
-    beta = 0.0
+    beta = 0.0  # then BLAS does not read c, which may hold anything, NaN too
     if bias.size:
         beta = 1.0
         row = bias[left:right]
@@ -93,21 +104,20 @@ def multiply_by_blas(
     a += top * (1 if trans_a else lda) * c.itemsize
     b += left * (ldb if trans_b else 1) * c.itemsize
     gemm(
-        blas_address, trans_a, trans_b, bottom - top, right - left, k,
+        blas_address, trans_a != 0, trans_b != 0, bottom - top, right - left, k,
         1.0, a, lda, b, ldb, beta, result_part, c.shape[1],
     )  # fmt: skip
 
 
 def blas_kernel() -> Callable[..., None]:
     """Compile `multiply_by_blas` for float32 and for float64."""
-    integer, boolean = types.int64, types.boolean
+    integer, matrix = types.int64, types.UniTuple(types.int64, 4)
     signatures = [
         types.void(
-            integer, integer, integer, boolean, boolean, boolean, integer, integer, integer,
-            integer, integer, dtype[::1], dtype[:, ::1],
+            integer, integer, integer, types.boolean, matrix, matrix, dtype[::1], dtype[:, ::1]
         )
         for dtype in (types.float32, types.float64)
-    ]  # fmt: skip
+    ]
     return njit(signatures, cache=True, nogil=True, error_model="numpy")(multiply_by_blas)
 
 
@@ -130,6 +140,7 @@ def choose_cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool,
     Cut along the columns, an incomplete panel costs its thread as much as a full one.
     """
     down, across = -(-rows // TILE_ROWS), -(-columns // width)
+    # The + 2: packing b takes as long as two rows of tiles, for each thread.
     by_rows = (-(-down // threads) + 2) * columns / width
     if by_rows < 1.05 * -(-across // threads) * (down + 2):
         return True, down
@@ -145,10 +156,11 @@ def product() -> Callable[..., Any]:
     by_tiles, by_blas = tiled_kernel() if TILES_ARE_FASTER else None, blas_kernel()
     no_bias = {np.dtype(dtype): np.empty(0, dtype) for dtype in ("float32", "float64")}
 
-    def run(a: Any, b: Any, bias: Any = None, out: Any = None) -> Any:
+    def run(a: Array, b: Array, bias: Array | None = None, out: Array | None = None) -> Any:
         rows, k = a.shape
         columns = b.shape[1]
         products = rows * columns * k
+        # A matrix-vector product is bound by memory; different sizes are an error of NumPy's.
         if products < MIN_PRODUCTS_TRANSPOSED or columns == 1 or b.shape[0] != k:
             return None
         is_small = rows * columns <= MIN_RESULT_SIZE
@@ -177,12 +189,12 @@ def product() -> Callable[..., Any]:
         at, units = gemm_address(dtype), -(-max(rows, columns) // BLAS_BLOCK)
         if at is None or products < MIN_PRODUCTS_BLAS or min(rows, columns) < BLAS_BLOCK // 2:
             return None
-        if count_parts(units, work) == 1:
+        if count_parts(units, work) == 1:  # with one thread, NumPy calls the same function
             return None
         y = np.empty((rows, columns), dtype) if out is None else out
         run_parallel(
-            by_blas, units, at, rows >= columns, left[0], right[0], k, address_of(a), left[1],
-            address_of(b), right[1], bias, y, work=work,
+            by_blas, units, at, rows >= columns, (address_of(a), left[1], int(left[0]), k),
+            (address_of(b), right[1], int(right[0]), k), bias, y, work=work,
         )  # fmt: skip
         return y
 
@@ -198,15 +210,15 @@ def prefers_tiles(m: int, n: int, k: int, a_transposed: bool, b_transposed: bool
     return m >= MIN_TILED_ROWS and n * k < MAX_TILED_SIZE
 
 
-def address_of(x: Any) -> int:
+def address_of(x: Array) -> int:
     """Return the address of an array's first element."""
     return x.__array_interface__["data"][0]
 
 
-def blas_layout(x: Any) -> tuple[bool, int] | None:
+def blas_layout(x: Array) -> tuple[bool, int] | None:
     """Return whether BLAS must transpose a matrix, and its row stride; None for other layouts."""
     (down, along), (height, width), size = x.strides, x.shape, x.itemsize
-    if not x.flags.aligned:
+    if not x.flags.aligned:  # a view into bytes
         return None
     if along == size and down >= width * size and down % size == 0:
         return False, down // size
@@ -215,12 +227,12 @@ def blas_layout(x: Any) -> tuple[bool, int] | None:
     return None
 
 
-def is_contiguous_row(x: Any) -> bool:
+def is_contiguous_row(x: Array) -> bool:
     """Whether an array is contiguous and aligned."""
     return x.flags.c_contiguous and x.flags.aligned
 
 
-def flatten_rows(x: Any) -> Any:
+def flatten_rows(x: Array) -> Any:
     """Return an array with all axes but the last one joined; a view if it is contiguous."""
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
@@ -254,7 +266,7 @@ def matmul() -> Callable[..., Any]:
 
     single, batched_product = product(), batched()
 
-    def run(input: Any, other: Any) -> Any:
+    def run(input: Array, other: Array) -> Any:
         return (single if input.ndim == other.ndim == 2 else batched_product)(input, other)
 
     return run
@@ -265,7 +277,7 @@ def matmul_input() -> Callable[..., Any]:
     """Make the rule of `matmul` for the left factor: g · bᵀ."""
     run = product()
 
-    def rule(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
+    def rule(g: Array, input_shape: tuple[int, ...], other: Array) -> Any:
         return run(g, other.T) if len(input_shape) == other.ndim == 2 else None
 
     return rule
@@ -276,7 +288,7 @@ def matmul_other() -> Callable[..., Any]:
     """Make the rule of `matmul` for the right factor: aᵀ · g."""
     run = product()
 
-    def rule(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
+    def rule(g: Array, input: Array, other_shape: tuple[int, ...]) -> Any:
         return run(input.T, g) if input.ndim == len(other_shape) == 2 else None
 
     return rule
@@ -287,7 +299,7 @@ def linear() -> Callable[..., Any]:
     """Make the forward of `linear`: x Wᵀ + b, with all axes of x but the last as rows."""
     run = product()
 
-    def layer(input: Any, weight: Any, bias: Any) -> Any:
+    def layer(input: Array, weight: Array, bias: Array | None) -> Any:
         if input.ndim < 2 or weight.ndim != 2:
             return None
         y = run(flatten_rows(input), weight.T, bias)
@@ -301,7 +313,7 @@ def linear_input() -> Callable[..., Any]:
     """Make the rule of `linear` for x: g W."""
     run = product()
 
-    def rule(g: Any, weight: Any) -> Any:
+    def rule(g: Array, weight: Array) -> Any:
         if g.ndim < 2:
             return None
         y = run(flatten_rows(g), weight)
@@ -315,11 +327,11 @@ def linear_weight() -> Callable[..., Any]:
     """Make the rule of `linear` for W: gᵀ x; for few rows, as a deferred product."""
     run = product()
 
-    def multiply(a: Any, b: Any) -> Any:
+    def multiply(a: Array, b: Array) -> Any:
         y = run(a, b)
         return a @ b if y is None else y
 
-    def rule(g: Any, input: Any) -> Any:
+    def rule(g: Array, input: Array) -> Any:
         if g.ndim < 2:
             return None
         g, input = flatten_rows(g), flatten_rows(input)
@@ -356,8 +368,8 @@ def multiply_each(start, stop, blas_address, sizes, a, b, c):
         b_address = b + x * sizes[13] + y * sizes[14] + z * sizes[15]
         if TILES_ARE_FASTER and use_tiles:
             multiply(
-                workspace, m, n, k, a_address, a_row, a_step, b_address, b_row, b_step, 0, 0,
-                c.ctypes.data + i * m * n * c.itemsize, n,
+                workspace, (m, n, k), (a_address, a_row, a_step), (b_address, b_row, b_step),
+                (0, 0), (c.ctypes.data + i * m * n * c.itemsize, n),
             )  # fmt: skip
         else:
             gemm(
@@ -375,7 +387,7 @@ def batched() -> Callable[..., Any]:
     kernel = compile_kernel(multiply_each, INT64, INT64_1D, INT64, INT64, ARRAY_1D)
     single = product()
 
-    def run(a: Any, b: Any) -> Any:
+    def run(a: Array, b: Array) -> Any:
         dtype = a.dtype
         blas_address = gemm_address(dtype)
         if blas_address is None or b.dtype != dtype or not 2 < max(a.ndim, b.ndim) < 6:
@@ -406,7 +418,7 @@ def batched() -> Callable[..., Any]:
     return run
 
 
-def describe_operand(x: Any) -> tuple[Any, ...]:
+def describe_operand(x: Array) -> tuple[Any, ...]:
     """Return a factor, its address, the layout of its matrices and the strides between them."""
     layout = blas_layout(x[(0,) * (x.ndim - 2)])
     if layout is None:
@@ -424,7 +436,7 @@ def bmm() -> Callable[..., Any]:
     return batched()
 
 
-def has_contiguous_rows(x: Any) -> bool:
+def has_contiguous_rows(x: Array) -> bool:
     """Whether each row of a matrix is contiguous, and no two rows overlap."""
     size = x.itemsize
     is_contiguous = x.strides[-1] == size or x.shape[-1] == 1

@@ -1,4 +1,4 @@
-"""Layer, RMS, batch and group norm: forward, and all three gradients, in one pass.
+"""Layer, RMS and group norm: forward, and all three gradients, in one pass.
 
 A definition goes through the memory for the mean, the difference, the square, its mean, the
 quotient, the scale and the shift, and for the gradients twice as often. Here a row (a channel,
@@ -20,14 +20,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...backends.numpy import Array
 from ...nn.functional import normalization
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
-    ARRAY_3D,
     BOOL,
     INT64,
     SCALAR,
+    TUPLE,
     are_contiguous_floats,
     compile_kernel,
     contiguous_gradient,
@@ -51,6 +52,7 @@ def layer_norm(start, stop, x, weight, bias, centered, eps, y):
     for r in range(start, stop):
         row, out = x[r], y[r]
         mean = number(total(row) / row.size if centered else 0)
+        # The variance from deviations, not as E[x²] - E[x]², which cancels for a large mean.
         scale = number(1 / math.sqrt(sum_squared_deviations(row, mean) / row.size + eps))
         for i in range(row.size):
             out[i] = (row[i] - mean) * scale * weight[i] + bias[i]
@@ -83,14 +85,14 @@ def weighted_sums(g, x, weight, mean, scale, grad_weight, grad_bias):
     return gradient_sum, product_sum
 
 
-def layer_norm_backward(
-    start, stop, g, x, weight, centered, eps, grad_input, grad_weight, grad_bias, is_unscaled
-):
+def layer_norm_backward(start, stop, g, x, weight, eps, settings, gradients):
     """Compute the gradients; `grad_weight` and `grad_bias` have a row for each group of rows.
 
     These are not touched if `is_unscaled`: with no bias, and 1 for each weight.
     """
     start, stop = claim_range(start, stop)
+    centered, is_unscaled = settings
+    grad_input, grad_weight, grad_bias = gradients
     use_wide_vectors()
     number = x.dtype.type
     rows, n = x.shape
@@ -102,7 +104,7 @@ def layer_norm_backward(
             row, gradient, out = x[r], g[r], grad_input[r]
             mean = number(total(row) / n if centered else 0)
             scale = number(1 / math.sqrt(sum_squared_deviations(row, mean) / n + eps))
-            if is_unscaled:
+            if is_unscaled:  # two sums less over rows, which no one will read
                 gradient_sum, product_sum = (
                     total(gradient),
                     dot_centered(gradient, row, mean) * scale,
@@ -111,10 +113,9 @@ def layer_norm_backward(
                 gradient_sum, product_sum = weighted_sums(
                     gradient, row, weight, mean, scale, weight_row, bias_row
                 )
-            gradient_sum, product_sum = (
-                number(gradient_sum / n if centered else 0),
-                number(product_sum / n),
-            )
+            # An RMS norm has no mean, through which a gradient could flow.
+            gradient_sum = number(gradient_sum / n if centered else 0)
+            product_sum = number(product_sum / n)
             for i in range(n):
                 share = (
                     gradient[i] * weight[i] - gradient_sum - (row[i] - mean) * scale * product_sum
@@ -135,7 +136,7 @@ def group_norm(start, stop, x, weight, bias, size, eps, y):
         r = np.int64(index)
         mean = number(total(x[r]) / x.shape[1])
         scale = 1 / math.sqrt(sum_squared_deviations(x[r], mean) / x.shape[1] + eps)
-        first = r * channels % weight.size
+        first = r * channels % weight.size  # x has a row for each group of each sample
         for k in range(channels):
             row, out = x[r, k * size : (k + 1) * size], y[r, k * size : (k + 1) * size]
             factor, shift = number(scale * weight[first + k]), bias[first + k]
@@ -143,9 +144,10 @@ def group_norm(start, stop, x, weight, bias, size, eps, y):
                 out[i] = (row[i] - mean) * factor + shift
 
 
-def group_norm_backward(start, stop, g, x, weight, size, eps, grad_input, grad_weight, grad_bias):
+def group_norm_backward(start, stop, g, x, weight, size, eps, gradients):
     """Compute the gradients; `grad_weight`, `grad_bias` have a row for each group and sample."""
     start, stop = claim_range(start, stop)
+    grad_input, grad_weight, grad_bias = gradients
     use_wide_vectors()
     number = x.dtype.type
     channels = x.shape[1] // size
@@ -173,60 +175,6 @@ def group_norm_backward(start, stop, g, x, weight, size, eps, grad_input, grad_w
                 out[i] = gradient[i] * factor - shift - (row[i] - mean) * slope
 
 
-# Batch norm: channels of (samples, channels, size) -----------------------------------------
-
-
-@njit(forceinline=True)
-def moments(x, channel):
-    """Return mean and variance of one channel."""
-    mean = variance = 0.0
-    for k in range(x.shape[0]):
-        mean += total(x[k, channel])
-    count = x.shape[0] * x.shape[2]
-    mean = x.dtype.type(mean / count)
-    for k in range(x.shape[0]):
-        variance += sum_squared_deviations(x[k, channel], mean)
-    return mean, variance / count
-
-
-def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
-    """y = (x - mean) / √(variance + ε) · weight + bias of each channel."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    number = x.dtype.type
-    for channel in range(start, stop):
-        mean, variance = moments(x, channel)
-        means[channel], variances[channel] = mean, variance
-        factor = number(weight[channel] / math.sqrt(variance + eps))
-        shift = bias[channel]
-        for k in range(x.shape[0]):
-            row, out = x[k, channel], y[k, channel]
-            for i in range(row.size):
-                out[i] = (row[i] - mean) * factor + shift
-
-
-def batch_norm_backward(start, stop, g, x, weight, eps, grad_input, grad_weight, grad_bias):
-    """Compute the gradients of each channel."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    number = x.dtype.type
-    count = x.shape[0] * x.shape[2]
-    for channel in range(start, stop):
-        mean, variance = moments(x, channel)
-        scale = 1 / math.sqrt(variance + eps)
-        bias_row = weight_row = 0.0
-        for k in range(x.shape[0]):
-            bias_row += total(g[k, channel])
-            weight_row += dot_centered(g[k, channel], x[k, channel], mean) * scale
-        grad_weight[channel], grad_bias[channel] = weight_row, bias_row
-        factor = number(scale * weight[channel])
-        gradient_sum, slope = number(bias_row / count), number(scale * weight_row / count)
-        for k in range(x.shape[0]):
-            row, gradient, out = x[k, channel], g[k, channel], grad_input[k, channel]
-            for i in range(row.size):
-                out[i] = (gradient[i] - gradient_sum - (row[i] - mean) * slope) * factor
-
-
 # The makers --------------------------------------------------------------------------------
 
 MAX_GROUPS = 64
@@ -236,7 +184,9 @@ MIN_CHANNEL_SIZE = 8
 """With fewer elements per sample, a channel is left to the definition, or `batch_norm_columns`."""
 
 
-def parameter_rows(input: Any, weight: Any, bias: Any, size: int) -> list[np.ndarray] | None:
+def parameter_rows(
+    input: Array, weight: Array | None, bias: Array | None, size: int
+) -> list[np.ndarray] | None:
     """Return weight and bias as 1-D arrays, ones and zeros if absent; None if unsupported."""
     if not input.size or not are_contiguous_floats(
         (input, *(array for array in (weight, bias) if array is not None))
@@ -247,8 +197,19 @@ def parameter_rows(input: Any, weight: Any, bias: Any, size: int) -> list[np.nda
     return rows if all(row.size == size for row in rows) else None
 
 
+def channel_parameters(
+    input: Array, weight: Array | None, bias: Array | None, is_supported: bool
+) -> list[np.ndarray] | None:
+    """Return weight and bias, an element for each channel; None if unsupported."""
+    return parameter_rows(input, weight, bias, input.shape[1]) if is_supported else None
+
+
 def select_gradients(
-    grad_input: Any, weight: Any, bias: Any, grad_weight: Any, grad_bias: Any
+    grad_input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    grad_weight: Array,
+    grad_bias: Array,
 ) -> tuple[Any, ...]:
     """Return the gradients in the parameters' shapes, None for absent parameters."""
     grad_weight = None if weight is None else grad_weight.reshape(weight.shape)
@@ -264,13 +225,19 @@ def layer_norm_kernel() -> Any:
 @functools.cache
 def layer_norm_backward_kernel() -> Any:
     """Compile the gradients of layer and RMS norm."""
+    settings, gradients = TUPLE(BOOL, BOOL), TUPLE(*[ARRAY_2D] * 3)
     return compile_kernel(
-        layer_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, BOOL, SCALAR, *[ARRAY_2D] * 3, BOOL
+        layer_norm_backward, ARRAY_2D, ARRAY_2D, ARRAY_1D, SCALAR, settings, gradients
     )
 
 
 def run_layer_norm(
-    input: Any, weight: Any, bias: Any, axes: int, eps: float, centered: bool = True
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    axes: int,
+    eps: float,
+    centered: bool = True,
 ) -> np.ndarray | None:
     """Run the forward of layer norm, or of RMS norm."""
     n = math.prod(input.shape[input.ndim - axes :])
@@ -287,7 +254,13 @@ def run_layer_norm(
 
 
 def run_layer_norm_backward(
-    g: Any, input: Any, weight: Any, bias: Any, axes: int, eps: float, centered: bool = True
+    g: Array,
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    axes: int,
+    eps: float,
+    centered: bool = True,
 ) -> tuple[Any, ...] | None:
     """Run the gradients of layer norm, or of RMS norm."""
     n = math.prod(input.shape[input.ndim - axes :])
@@ -297,14 +270,15 @@ def run_layer_norm_backward(
         return None
     grad_input = np.empty_like(input)
     count = input.size // n
+    # Groups of at least 16 rows, and at most MAX_GROUPS: both limit what is added up at the end.
     groups = -(-count // max(16, -(-count // MAX_GROUPS)))
     sums = [np.zeros((groups, n), input.dtype) for _ in range(2)]
     tables = [array.reshape(-1, n) for array in (g, input, grad_input)]
-    settings = weight_and_bias[0], centered, eps
-    results = tables[2], *sums, weight is None and bias is None
+    settings, gradients = (centered, weight is None and bias is None), (tables[2], *sums)
     parallel_for(
-        layer_norm_backward_kernel(), groups, *tables[:2], *settings, *results, work=3 * input.size
-    )
+        layer_norm_backward_kernel(), groups, *tables[:2], weight_and_bias[0], eps, settings,
+        gradients, work=3 * input.size,
+    )  # fmt: skip
     return select_gradients(grad_input, weight, bias, *(sum_.sum(0) for sum_ in sums))
 
 
@@ -334,7 +308,9 @@ def fused_rms_norm_joint_vjp() -> Run:
     """Make the gradients of RMS norm."""
     layer_norm_backward_kernel()
 
-    def run(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, ...] | None:
+    def run(
+        g: Array, input: Array, weight: Array | None, axes: int, eps: float
+    ) -> tuple[Any, ...] | None:
         weight_and_bias = run_layer_norm_backward(g, input, weight, None, axes, eps, False)
         return None if weight_and_bias is None else weight_and_bias[:2]
 
@@ -346,13 +322,11 @@ def native_group_norm() -> Run:
     """Make the forward of group norm."""
     kernel = compile_kernel(group_norm, ARRAY_2D, ARRAY_1D, ARRAY_1D, INT64, SCALAR, ARRAY_2D)
 
-    def run(input: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> np.ndarray | None:
+    def run(
+        input: Array, weight: Array | None, bias: Array | None, num_groups: int, eps: float
+    ) -> np.ndarray | None:
         size = math.prod(input.shape[2:])
-        weight_and_bias = (
-            parameter_rows(input, weight, bias, input.shape[1])
-            if size >= MIN_CHANNEL_SIZE
-            else None
-        )
+        weight_and_bias = channel_parameters(input, weight, bias, size >= MIN_CHANNEL_SIZE)
         if weight_and_bias is None:
             return None
         y = np.empty_like(input)
@@ -368,18 +342,19 @@ def native_group_norm() -> Run:
 def native_group_norm_joint_vjp() -> Run:
     """Make the gradients of group norm."""
     kernel = compile_kernel(
-        group_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, INT64, SCALAR, *[ARRAY_2D] * 3
+        group_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, INT64, SCALAR, TUPLE(*[ARRAY_2D] * 3)
     )
 
     def run(
-        g: Any, input: Any, weight: Any, bias: Any, num_groups: int, eps: float
+        g: Array,
+        input: Array,
+        weight: Array | None,
+        bias: Array | None,
+        num_groups: int,
+        eps: float,
     ) -> tuple[Any, ...] | None:
         size = math.prod(input.shape[2:])
-        weight_and_bias = (
-            parameter_rows(input, weight, bias, input.shape[1])
-            if size >= MIN_CHANNEL_SIZE
-            else None
-        )
+        weight_and_bias = channel_parameters(input, weight, bias, size >= MIN_CHANNEL_SIZE)
         g = contiguous_gradient(g, input)
         if weight_and_bias is None or not are_contiguous_floats((input, g)):
             return None
@@ -387,157 +362,9 @@ def native_group_norm_joint_vjp() -> Run:
         shape = len(input) * num_groups, -1
         sums = [np.empty((shape[0], input.shape[1] // num_groups), input.dtype) for _ in range(2)]
         arrays = [array.reshape(shape) for array in (g, input, grad_input)]
-        settings = weight_and_bias[0], size, eps
-        parallel_for(
-            kernel, shape[0], *arrays[:2], *settings, arrays[2], *sums, work=3 * input.size
-        )
+        settings, gradients = (weight_and_bias[0], size, eps), (arrays[2], *sums)
+        parallel_for(kernel, shape[0], *arrays[:2], *settings, gradients, work=3 * input.size)
         by_channel = (sum_.reshape(len(input), -1).sum(0) for sum_ in sums)
         return select_gradients(grad_input, weight, bias, *by_channel)
 
     return run
-
-
-@normalization.native_batch_norm.kernel("cpu", min_size=256)
-def native_batch_norm() -> Run:
-    """Make the forward of batch norm."""
-    kernel = compile_kernel(
-        batch_norm, ARRAY_3D, ARRAY_1D, ARRAY_1D, SCALAR, ARRAY_3D, ARRAY_1D, ARRAY_1D
-    )
-    by_columns = compile_kernel(
-        batch_norm_columns, ARRAY_2D, ARRAY_1D, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D, ARRAY_1D
-    )
-
-    def run(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...] | None:
-        n, c = input.shape[:2]
-        size = math.prod(input.shape[2:])
-        weight_and_bias = (
-            parameter_rows(input, weight, bias, c)
-            if size == 1 or size >= MIN_CHANNEL_SIZE
-            else None
-        )
-        if weight_and_bias is None:
-            return None
-        y = np.empty_like(input)
-        moments = [np.empty(c, input.dtype) for _ in range(2)]
-        shape = (n, c) if size == 1 else (n, c, size)
-        arrays = input.reshape(shape), *weight_and_bias, eps, y.reshape(shape), *moments
-        if size == 1:
-            parallel_for(by_columns, -(-c // COLUMN_BAND), *arrays, work=y.size)
-        else:
-            parallel_for(kernel, c, *arrays, work=y.size)
-        return y, *moments
-
-    return run
-
-
-@normalization.native_batch_norm.kernel("cpu", "joint_vjp", min_size=256)
-def native_batch_norm_joint_vjp() -> Run:
-    """Make the gradients of batch norm."""
-    kernel = compile_kernel(
-        batch_norm_backward, ARRAY_3D, ARRAY_3D, ARRAY_1D, SCALAR, ARRAY_3D, ARRAY_1D, ARRAY_1D
-    )
-    by_columns = compile_kernel(
-        batch_norm_columns_backward, *[ARRAY_2D] * 2, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D,
-        ARRAY_1D,
-    )  # fmt: skip
-
-    def run(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...] | None:
-        n, c = input.shape[:2]
-        size = math.prod(input.shape[2:])
-        weight_and_bias = (
-            parameter_rows(input, weight, bias, c)
-            if size == 1 or size >= MIN_CHANNEL_SIZE
-            else None
-        )
-        g = contiguous_gradient(g, input)
-        if weight_and_bias is None or not are_contiguous_floats((input, g)):
-            return None
-        grad_input = np.empty_like(input)
-        sums = [np.empty(c, input.dtype) for _ in range(2)]
-        shape = (n, c) if size == 1 else (n, c, size)
-        gradient, x, to = (array.reshape(shape) for array in (g, input, grad_input))
-        arrays = gradient, x, weight_and_bias[0], eps, to, *sums
-        if size == 1:
-            parallel_for(by_columns, -(-c // COLUMN_BAND), *arrays, work=3 * input.size)
-        else:
-            parallel_for(kernel, c, *arrays, work=3 * input.size)
-        return select_gradients(grad_input, weight, bias, *sums)
-
-    return run
-
-
-COLUMN_BAND = 128
-"""The number of columns processed together."""
-
-
-@njit(forceinline=True)
-def column_moments(x, at, mean, variance):
-    """Write mean and variance of as many columns as `mean` has elements, from `at` on."""
-    n, size = x.shape[0], mean.size
-    sums = np.zeros(size)
-    for r in range(n):
-        row = x[r, at : at + size]
-        for i in range(size):
-            sums[i] += row[i]
-    for i in range(size):
-        mean[i], sums[i] = sums[i] / n, 0
-    for r in range(n):
-        row = x[r, at : at + size]
-        for i in range(size):
-            sums[i] += (row[i] - mean[i]) * (row[i] - mean[i])
-    for i in range(size):
-        variance[i] = sums[i] / n
-
-
-def batch_norm_columns(start, stop, x, weight, bias, eps, y, means, variances):
-    """y = (x - mean) / √(variance + ε) · weight + bias of each column; the range counts bands."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    n, c = x.shape
-    factor = np.empty(COLUMN_BAND, x.dtype)
-    for index in range(start, stop):
-        at = np.int64(index) * COLUMN_BAND
-        end = min(at + COLUMN_BAND, c)
-        mean, variance, shift = means[at:end], variances[at:end], bias[at:end]
-        column_moments(x, at, mean, variance)
-        for i in range(end - at):
-            factor[i] = weight[at + i] / math.sqrt(variance[i] + eps)
-        for r in range(n):
-            row, out = x[r, at:end], y[r, at:end]
-            for i in range(row.size):
-                out[i] = (row[i] - mean[i]) * factor[i] + shift[i]
-
-
-def batch_norm_columns_backward(start, stop, g, x, weight, eps, grad_input, grad_weight, grad_bias):
-    """Compute the gradients of each column."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    n, c = x.shape
-    means, scales = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
-    gradient_sums, product_sums = np.empty(COLUMN_BAND), np.empty(COLUMN_BAND)
-    mean_gradient, slope = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
-    for index in range(start, stop):
-        at = np.int64(index) * COLUMN_BAND
-        end = min(at + COLUMN_BAND, c)
-        column_moments(x, at, means[: end - at], scales[: end - at])
-        for i in range(end - at):
-            scales[i] = 1 / math.sqrt(scales[i] + eps)
-            gradient_sums[i] = product_sums[i] = 0
-        for r in range(n):
-            row, gradient = x[r, at:end], g[r, at:end]
-            for i in range(row.size):
-                gradient_sums[i] += gradient[i]
-                product_sums[i] += gradient[i] * (row[i] - means[i])
-        for i in range(end - at):
-            grad_weight[at + i], grad_bias[at + i] = product_sums[i] * scales[i], gradient_sums[i]
-            mean_gradient[i], slope[i] = (
-                gradient_sums[i] / n,
-                product_sums[i] * scales[i] * scales[i] / n,
-            )
-            scales[i] *= weight[at + i]
-        for r in range(n):
-            row, gradient, out = x[r, at:end], g[r, at:end], grad_input[r, at:end]
-            for i in range(row.size):
-                out[i] = (gradient[i] - mean_gradient[i] - (row[i] - means[i]) * slope[i]) * scales[
-                    i
-                ]

@@ -91,6 +91,7 @@ class ThreadPool:
             self._words = np.array([0, *(worker.slot for worker in self.workers)])
             self._address = self._words.ctypes.data
         self._words[0] = parts
+        # Those who sleep are woken for the next kernel, too: this one does not wait for them.
         sleeping = [worker for worker in self.workers[: parts - 1] if worker.is_asleep]
         for worker in sleeping:
             worker.wake()
@@ -99,7 +100,7 @@ class ThreadPool:
         finally:
             outcome = self._wait()
         if not sleeping:
-            if outcome % FAILURE:
+            if outcome % FAILURE:  # parts that the caller had to run for a worker
                 self._pause = min(4 * self._pause + MIN_PAUSE, MAX_PAUSE)
                 self.paused_until = time.perf_counter() + self._pause
             else:

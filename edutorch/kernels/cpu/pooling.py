@@ -12,14 +12,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 
+from ...backends.numpy import Array
 from ...nn.functional import pooling
 from ...nn.functional.pooling import first_inner_tap, pool_divisors
-from ...nn.functional.sliding_window import Windows, get_windows
+from ...nn.functional.sliding_window import Counts, Windows, get_windows
 from .conv_common import (
     INDEX_LIST,
     SIZE,
@@ -31,6 +32,7 @@ from .conv_common import (
     copy_into_frame,
     frame_of,
     outer_sum,
+    read_only,
     readonly_array,
 )
 from .implicit_gemm import copy
@@ -47,20 +49,42 @@ ELEMENTS_PER_BATCH = 4096
 """How many elements are processed together: several planes, if they are small."""
 MAX_WINDOW = 32
 """The largest sum of the window's sizes; beyond it, the definition takes fewer steps."""
-WINDOW_TYPES = (SIZE, SIZES, SIZES, SIZES, types.boolean, SIZES, SIZES, INDEX_LIST, SIZE)
-"""The types of: the number of planes per batch, their sizes, the padded sizes, the padding before
-them, whether there is none; the window's kernel, the steps from tap to tap along each axis, where
-in a plane each window starts, and the number of all planes."""
+WINDOWS = types.Tuple((SIZE, SIZES, SIZES, SIZES, types.boolean, SIZES, SIZES, INDEX_LIST, SIZE))
+"""The type of `KernelWindows`, passed as a plain tuple."""
+
+
+class KernelWindows(NamedTuple):
+    """Windows as kernels take them, always along three axes.
+
+    Attributes:
+        planes_per_batch: so many planes are processed together.
+        sizes, outer, before: of a plane, with its padding, and the padding before it.
+        unpadded: whether there is no padding.
+        kernel, steps: of a window the sizes, and the distances of its taps along each axis.
+        starts: where in a plane each window starts.
+        plane_count: the number of all planes.
+    """
+
+    planes_per_batch: int
+    sizes: tuple[int, int, int]
+    outer: tuple[int, int, int]
+    before: tuple[int, int, int]
+    unpadded: bool
+    kernel: tuple[int, int, int]
+    steps: tuple[int, int, int]
+    starts: np.ndarray
+    plane_count: int
 
 
 @njit
-def load_planes(x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, frame_of):
+def load_planes(x, batch, windows, frame_of):
     """Return a batch of planes, padded, and the number of its elements."""
-    plane, first = outer[0] * outer[1] * outer[2], batch * planes_per_batch
-    planes_here = min(planes_per_batch, plane_count - first)
-    if unpadded:
+    outer = windows.outer
+    plane, first = outer[0] * outer[1] * outer[2], batch * windows.planes_per_batch
+    planes_here = min(windows.planes_per_batch, windows.plane_count - first)
+    if windows.unpadded:
         return x[first * plane : (first + planes_here) * plane], planes_here * plane
-    copy_into_frame(x, first, planes_here, 1, sizes, outer, before, frame_of)
+    copy_into_frame(x, first, planes_here, 1, windows.sizes, outer, windows.before, frame_of)
     return frame_of[: planes_here * plane], planes_here * plane
 
 
@@ -73,7 +97,7 @@ def update_max(x, row, best):
     use_wide_vectors()
     for p in range(len(best)):
         a, b = x[p], row[p]
-        best[p] = a if a > b or a != a else b
+        best[p] = a if a > b or a != a else b  # a NaN of b is kept by `else`
 
 
 @njit
@@ -101,24 +125,21 @@ def max_along(x, length, taps, step, y):
     return length
 
 
-def max_pool_planes(
-    start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
-    plane_count, y,
-):  # fmt: skip
+def max_pool_planes(start, stop, x, settings, y):
     """Compute `max_pool` for some batches of planes."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    windows = KernelWindows(*settings)
+    planes_per_batch, kernel, steps = windows.planes_per_batch, windows.kernel, windows.steps
+    outer, window_starts = windows.outer, windows.starts
     plane = outer[0] * outer[1] * outer[2]
-    frame_of = np.full(1 if unpadded else planes_per_batch * plane, -np.inf, y.dtype)
-    one, other = (
-        np.empty(planes_per_batch * plane, y.dtype),
-        np.empty(planes_per_batch * plane, y.dtype),
-    )
+    frame_of = np.full(1 if windows.unpadded else planes_per_batch * plane, -np.inf, y.dtype)
+    size = planes_per_batch * plane
+    one, other = np.empty(size, y.dtype), np.empty(size, y.dtype)
     for batch in range(start, stop):
-        planes, length = load_planes(
-            x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, frame_of
-        )
+        planes, length = load_planes(x, batch, windows, frame_of)
         total_length = length
+        # The last axis first: its elements are adjacent, so all three passes are vectorized.
         length = max_along(planes, length, kernel[2], steps[2], one)
         length = max_along(one, length, kernel[1], steps[1], other)
         if kernel[0] > 1:
@@ -159,10 +180,7 @@ def argmax_along(x, tap, length, taps, step, tap_step, y, indices):
     return length
 
 
-def argmax_planes(
-    start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
-    plane_count, first_valid_taps, indices,
-):  # fmt: skip
+def argmax_planes(start, stop, x, settings, first_valid_taps, indices):
     """Compute the index of the tap with the maximum for some batches of planes.
 
     Args:
@@ -171,21 +189,16 @@ def argmax_planes(
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    windows = KernelWindows(*settings)
+    planes_per_batch, kernel, steps = windows.planes_per_batch, windows.kernel, windows.steps
+    outer, window_starts = windows.outer, windows.starts
     plane = outer[0] * outer[1] * outer[2]
-    frame_of = np.full(1 if unpadded else planes_per_batch * plane, -np.inf, x.dtype)
-    one, other = (
-        np.empty(planes_per_batch * plane, x.dtype),
-        np.empty(planes_per_batch * plane, x.dtype),
-    )
-    none = np.zeros(planes_per_batch * plane, x.dtype)
-    tap, taps = (
-        np.empty(planes_per_batch * plane, x.dtype),
-        np.empty(planes_per_batch * plane, x.dtype),
-    )
+    frame_of = np.full(1 if windows.unpadded else planes_per_batch * plane, -np.inf, x.dtype)
+    size = planes_per_batch * plane
+    one, other, none = np.empty(size, x.dtype), np.empty(size, x.dtype), np.zeros(size, x.dtype)
+    tap, taps = np.empty(size, x.dtype), np.empty(size, x.dtype)
     for batch in range(start, stop):
-        planes, whole = load_planes(
-            x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, frame_of
-        )
+        planes, whole = load_planes(x, batch, windows, frame_of)
         length = argmax_along(planes, none, whole, kernel[2], steps[2], 1, one, tap)
         length = argmax_along(one, tap, length, kernel[1], steps[1], kernel[2], other, taps)
         tap_step = kernel[1] * kernel[2]
@@ -204,16 +217,15 @@ def argmax_planes(
             target += len(window_starts)
 
 
-def scatter_planes(
-    start, stop, g, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
-    plane_count, taps, offsets, y,
-):  # fmt: skip
+def scatter_planes(start, stop, g, settings, taps, offsets, y):
     """Add each element of g at the position of its window's maximum.
 
     Args:
         offsets: for each tap, its distance in a plane from the first one.
     """
     start, stop = claim_range(start, stop)
+    windows = KernelWindows(*settings)
+    outer, window_starts, unpadded = windows.outer, windows.starts, windows.unpadded
     plane = outer[0] * outer[1] * outer[2]
     frame_of = np.empty(1 if unpadded else plane, y.dtype)
     for index in range(start, stop):
@@ -228,12 +240,13 @@ def scatter_planes(
         for p in range(len(gradients)):
             target[UNSIGNED(window_starts[p] + offsets[UNSIGNED(winning_taps[p])])] += gradients[p]
         if not unpadded:
-            copy_out_of_frame(frame_of, index, sizes, outer, before, y)
+            copy_out_of_frame(frame_of, index, windows, y)
 
 
 @njit
-def copy_out_of_frame(frame_of, image, sizes, outer, before, y):
+def copy_out_of_frame(frame_of, image, windows, y):
     """Copy an image without its padding."""
+    sizes, outer, before = windows.sizes, windows.outer, windows.before
     for d in range(sizes[0]):
         for h in range(sizes[1]):
             source = ((d + before[0]) * outer[1] + h + before[1]) * outer[2] + before[2]
@@ -249,7 +262,7 @@ class WindowLayout:
     Attributes:
         plane_count: the number of planes.
         batches: the number of batches of planes.
-        arguments: see WINDOW_TYPES.
+        arguments: `KernelWindows` as a plain tuple.
         offsets: for each tap, its distance in a plane from the first one.
         first_valid_taps: for each window, its first tap that is not in the padding.
         is_supported: whether the kernels take such windows.
@@ -272,10 +285,10 @@ class WindowLayout:
         self.plane_count = math.prod(shape[: len(shape) - windows.rank])
         planes_per_batch = max(1, ELEMENTS_PER_BATCH // frame.plane)
         self.batches = -(-self.plane_count // planes_per_batch)
-        self.arguments = (
+        self.arguments = tuple(KernelWindows(
             planes_per_batch, frame.sizes[1:], frame.outer, frame.before, frame.unpadded, kernel,
-            steps, window_starts, self.plane_count,
-        )  # fmt: skip
+            steps, read_only(window_starts), self.plane_count,
+        ))  # fmt: skip
         self.first_valid_taps = np.zeros(window_starts.size, np.int64)
         if not frame.unpadded:
             self.first_valid_taps += first_inner_tap(np, windows).reshape(-1)
@@ -300,10 +313,10 @@ def flatten(array: np.ndarray) -> np.ndarray:
 def max_pool() -> Callable[..., Any]:
     """Make the forward of `max_pool`."""
     kernel = compile_kernel(max_pool_planes, lambda number: types.void(
-        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, number[::1],
+        SIZE, SIZE, readonly_array(number), WINDOWS, number[::1],
     ))  # fmt: skip
 
-    def run(input: Any, *settings: Any) -> Any:
+    def run(input: Array, *settings: object) -> Any:
         if not are_float_arrays(input):
             return None
         windows, layout = window_layout("max_pool", input.shape, settings)
@@ -311,9 +324,8 @@ def max_pool() -> Callable[..., Any]:
             return None
         y = np.empty((*input.shape[: -windows.rank], *windows.count), input.dtype)
         work = input.size
-        parallel_for(
-            kernel, layout.batches, flatten(input), *layout.arguments, y.reshape(-1), work=work
-        )
+        windows_ = layout.arguments
+        parallel_for(kernel, layout.batches, flatten(input), windows_, y.reshape(-1), work=work)
         return y
 
     return run
@@ -323,12 +335,12 @@ def max_pool() -> Callable[..., Any]:
 def index_kernel() -> Callable[..., Any]:
     """Make the function that finds the tap with the maximum, used by index and gradient."""
     kernel = compile_kernel(argmax_planes, lambda number: types.void(
-        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, INDEX_LIST, TAP_INDEX[::1],
+        SIZE, SIZE, readonly_array(number), WINDOWS, INDEX_LIST, TAP_INDEX[::1],
     ))  # fmt: skip
 
-    def find_indices(input: Any, layout: WindowLayout, count: int) -> np.ndarray:
+    def find_indices(input: Array, layout: WindowLayout, count: int) -> np.ndarray:
         tap = np.empty(count, np.int32)
-        arguments = *layout.arguments, layout.first_valid_taps
+        arguments = layout.arguments, layout.first_valid_taps
         parallel_for(kernel, layout.batches, flatten(input), *arguments, tap, work=input.size)
         return tap
 
@@ -340,7 +352,7 @@ def max_pool_indices() -> Callable[..., Any]:
     """Make the index of the tap with the maximum."""
     find_indices = index_kernel()
 
-    def run(input: Any, settings: Any) -> Any:
+    def run(input: Array, settings: object) -> Any:
         if not are_float_arrays(input):
             return None
         windows, layout = window_layout("max_pool", input.shape, settings)
@@ -358,10 +370,10 @@ def max_pool_input() -> Callable[..., Any]:
     """Make the derivative of `max_pool`."""
     find_indices = index_kernel()
     kernel = compile_kernel(scatter_planes, lambda number: types.void(
-        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, TAP_INDEX[::1], INDEX_LIST, number[::1],
+        SIZE, SIZE, readonly_array(number), WINDOWS, TAP_INDEX[::1], INDEX_LIST, number[::1],
     ))  # fmt: skip
 
-    def run(g: Any, input: Any, *settings: Any) -> Any:
+    def run(g: Array, input: Array, *settings: object) -> Any:
         if not are_float_arrays(g, input):
             return None
         _, layout = window_layout("max_pool", input.shape, settings)
@@ -369,10 +381,9 @@ def max_pool_input() -> Callable[..., Any]:
             return None
         y = np.empty(input.shape, input.dtype)
         tap = find_indices(input, layout, g.size)
-        arguments = layout.arguments
         parallel_for(
-            kernel, layout.plane_count, flatten(g), *arguments, tap, layout.offsets, y.reshape(-1),
-            work=y.size,
+            kernel, layout.plane_count, flatten(g), layout.arguments, tap, layout.offsets,
+            y.reshape(-1), work=y.size,
         )  # fmt: skip
         return y
 
@@ -392,22 +403,18 @@ def sum_along(x, length, taps, step, y):
     return length
 
 
-def avg_pool_planes(
-    start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
-    plane_count, divisor, y,
-):  # fmt: skip
+def avg_pool_planes(start, stop, x, settings, divisor, y):
     """Compute `avg_pool` for some batches of planes, with one `divisor` for each window."""
     start, stop = claim_range(start, stop)
+    windows = KernelWindows(*settings)
+    planes_per_batch, kernel, steps = windows.planes_per_batch, windows.kernel, windows.steps
+    outer, window_starts = windows.outer, windows.starts
     plane = outer[0] * outer[1] * outer[2]
-    framed = np.zeros(1 if unpadded else planes_per_batch * plane, y.dtype)
-    one, other = (
-        np.empty(planes_per_batch * plane, y.dtype),
-        np.empty(planes_per_batch * plane, y.dtype),
-    )
+    framed = np.zeros(1 if windows.unpadded else planes_per_batch * plane, y.dtype)
+    size = planes_per_batch * plane
+    one, other = np.empty(size, y.dtype), np.empty(size, y.dtype)
     for batch in range(start, stop):
-        planes, whole = load_planes(
-            x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, framed
-        )
+        planes, whole = load_planes(x, batch, windows, framed)
         length = sum_along(planes, whole, kernel[2], steps[2], one)
         length = sum_along(one, length, kernel[1], steps[1], other)
         sum_along(other, length, kernel[0], steps[0], one)
@@ -429,12 +436,12 @@ def spread_sums_along(x, length, taps, step, y):
             total[p] += row[p]
 
 
-def avg_pool_gradient_planes(
-    start, stop, g, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
-    plane_count, divisor, y,
-):  # fmt: skip
+def avg_pool_gradient_planes(start, stop, g, settings, divisor, y):
     """Compute the gradient of `avg_pool` for some planes."""
     start, stop = claim_range(start, stop)
+    windows = KernelWindows(*settings)
+    kernel, steps, window_starts = windows.kernel, windows.steps, windows.starts
+    outer = windows.outer
     plane = outer[0] * outer[1] * outer[2]
     one, other = np.empty(plane, y.dtype), np.empty(plane, y.dtype)
     for index in range(start, stop):
@@ -446,11 +453,13 @@ def avg_pool_gradient_planes(
         spread_sums_along(other, plane, kernel[1], steps[1], one)
         if kernel[0] > 1:
             spread_sums_along(one, plane, kernel[0], steps[0], other)
-        copy_out_of_frame(other if kernel[0] > 1 else one, index, sizes, outer, before, y)
+        copy_out_of_frame(other if kernel[0] > 1 else one, index, windows, y)
 
 
 @functools.lru_cache(maxsize=256)
-def divisors_of(windows: Windows, include: bool, override: int | None, dtype: Any) -> np.ndarray:
+def divisors_of(
+    windows: Windows, include: bool, override: int | None, dtype: np.dtype
+) -> np.ndarray:
     """Return the divisor of each window's sum, as an array of one axis."""
     result = pool_divisors(np, windows, include, override, dtype)
     return np.ascontiguousarray(np.broadcast_to(result, windows.count), dtype).reshape(-1)
@@ -460,12 +469,12 @@ def divisors_of(windows: Windows, include: bool, override: int | None, dtype: An
 def avg_pool() -> Callable[..., Any]:
     """Make the forward of `avg_pool`."""
     kernel = compile_kernel(avg_pool_planes, lambda number: types.void(
-        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, readonly_array(number), number[::1],
+        SIZE, SIZE, readonly_array(number), WINDOWS, readonly_array(number), number[::1],
     ))  # fmt: skip
 
     def run(
-        input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, include: bool,
-        override: int | None,
+        input: Array, kernel_size: Counts, stride: Counts, padding: Counts, ceil_mode: bool,
+        include: bool, override: int | None,
     ) -> Any:  # fmt: skip
         if not are_float_arrays(input):
             return None
@@ -475,7 +484,7 @@ def avg_pool() -> Callable[..., Any]:
             return None
         y = np.empty((*input.shape[: -windows.rank], *windows.count), input.dtype)
         window_divisors = divisors_of(windows, include, override, input.dtype)
-        arguments = flatten(input), *layout.arguments, window_divisors, y.reshape(-1)
+        arguments = flatten(input), layout.arguments, window_divisors, y.reshape(-1)
         parallel_for(kernel, layout.batches, *arguments, work=input.size)
         return y
 
@@ -486,10 +495,10 @@ def avg_pool() -> Callable[..., Any]:
 def avg_pool_grad() -> Callable[..., Any]:
     """Make the derivative of `avg_pool`."""
     kernel = compile_kernel(avg_pool_gradient_planes, lambda number: types.void(
-        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, readonly_array(number), number[::1],
+        SIZE, SIZE, readonly_array(number), WINDOWS, readonly_array(number), number[::1],
     ))  # fmt: skip
 
-    def run(input: Any, shape: Any, settings: Any) -> Any:
+    def run(input: Array, shape: Counts, settings: object) -> Any:
         if not are_float_arrays(input):
             return None
         kernel_size, stride, padding, ceil_mode, include, override = settings
@@ -499,7 +508,7 @@ def avg_pool_grad() -> Callable[..., Any]:
             return None
         y = np.empty(shape, input.dtype)
         window_divisors = divisors_of(windows, include, override, input.dtype)
-        arguments = flatten(input), *layout.arguments, window_divisors, y.reshape(-1)
+        arguments = flatten(input), layout.arguments, window_divisors, y.reshape(-1)
         parallel_for(kernel, layout.plane_count, *arguments, work=y.size)
         return y
 

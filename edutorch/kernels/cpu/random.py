@@ -104,7 +104,7 @@ def draw_blocks(start, stop, begin, y):
         blocks_here = min(np.uint64(BLOCKS_PER_BATCH), stop - block)
         for i in range(blocks_here):
             count = begin[0] + block + i + np.uint64(1)
-            carry = begin[1] + np.uint64(count < begin[0])  # the first word overflowed
+            carry = begin[1] + np.uint64(count < begin[0])  # 1 where the first word overflowed
             a, b, c, d = philox(count, carry, begin[2], begin[3], begin[4], begin[5])
             first[i], second[i], third[i], fourth[i] = a, b, c, d
         position = block * np.uint64(WORDS_PER_BLOCK) * size
@@ -119,7 +119,7 @@ def uniform() -> Callable[..., Any]:
     """Make uniform random numbers of float32 or float64, from a NumPy generator."""
     kernel = compile_kernel(draw_blocks, lambda number: types.uint64[::1], ARRAY_1D)
 
-    def run(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    def run(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         bits: Any = generator.bit_generator
         if bits.__class__ is not np.random.Philox or np.dtype(dtype) not in FLOATS:
             return None
@@ -130,6 +130,7 @@ def uniform() -> Callable[..., Any]:
         if first > y.size:
             return None
         generator.random(first, y.dtype, out=y[:first])
+        # NumPy draws the rest of a block, so the state left behind is that of NumPy alone.
         blocks = (y.size - first) // numbers_per_block
         begin = reserve_blocks(bits, blocks, y.itemsize)
         if begin is None:

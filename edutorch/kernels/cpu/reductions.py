@@ -21,6 +21,8 @@ from numba import njit
 
 from ... import ops
 from ...backends import numpy
+from ...backends.numpy import Array
+from ...dtypes import dtype as DType
 from ...ops import statistics
 from .jit import (
     ARRAY_1D,
@@ -65,7 +67,7 @@ def sum_columns(start, stop, x, y):
     use_wide_vectors()
     left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, x.shape[1])
     sums, full_rows = np.zeros(right - left), x.shape[0] // 4 * 4
-    for r in range(0, full_rows, 4):
+    for r in range(0, full_rows, 4):  # the sums, in float64, are read and written once for four
         a, b = x[r, left:right], x[r + 1, left:right]
         c, d = x[r + 2, left:right], x[r + 3, left:right]
         for j in range(sums.size):
@@ -94,6 +96,7 @@ def chunks_kernel() -> Any:
 def sum_by_chunks(table: np.ndarray, centers: np.ndarray | None = None) -> np.ndarray:
     """Return Σ x of each row, or Σ (x - center)², as float64."""
     rows, n = table.shape
+    # One column for each chunk: the result does not depend on the number of threads.
     partial = np.empty((rows, -(-n // CHUNK)))
     squared, centers = centers is not None, table[:, 0] if centers is None else centers
     centers = np.ascontiguousarray(centers)
@@ -101,7 +104,7 @@ def sum_by_chunks(table: np.ndarray, centers: np.ndarray | None = None) -> np.nd
     return partial[:, 0] if partial.shape[1] == 1 else partial.sum(1)
 
 
-def as_rows(input: Any, dim: Any) -> np.ndarray | None:
+def as_rows(input: Array, dim: int | tuple[int, ...] | None) -> np.ndarray | None:
     """Return an array as rows to be reduced; None unless `dim` is its last axes."""
     dims = tuple(range(input.ndim)) if dim is None else (dim,) if dim.__class__ is int else dim
     kept = input.ndim - len(dims)
@@ -116,7 +119,7 @@ def as_rows(input: Any, dim: Any) -> np.ndarray | None:
     return input.reshape(-1, math.prod(input.shape[kept:]))
 
 
-def as_columns(input: Any, dim: Any) -> np.ndarray | None:
+def as_columns(input: Array, dim: int | tuple[int, ...] | None) -> np.ndarray | None:
     """Return an array as columns to be summed; None unless `dim` is its first axes."""
     dims = dim if dim.__class__ is tuple else (dim,)
     first = len(dims)
@@ -128,7 +131,9 @@ def as_columns(input: Any, dim: Any) -> np.ndarray | None:
     return table if table.shape[1] >= 2 * COLUMN_BAND else None
 
 
-def cast_and_reshape(values: np.ndarray, input: Any, dim: Any, keepdim: bool) -> Any:
+def cast_and_reshape(
+    values: np.ndarray, input: Array, dim: int | tuple[int, ...] | None, keepdim: bool
+) -> Any:
     """Return a result in the input's dtype, and in the shape of the reduction."""
     dims = range(input.ndim) if dim is None else (dim,) if dim.__class__ is int else dim
     kept = tuple(1 if axis in dims else size for axis, size in enumerate(input.shape))
@@ -144,7 +149,9 @@ def sum() -> Run:
     chunks_kernel()
     by_columns = compile_kernel(sum_columns, ARRAY_2D, ARRAY_1D)
 
-    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> np.ndarray | None:
+    def run(
+        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, dtype: DType | None
+    ) -> np.ndarray | None:
         if dtype is not None:
             return None
         rows = as_rows(input, dim)
@@ -167,7 +174,9 @@ def mean() -> Run:
     """Make the forward of `mean`."""
     chunks_kernel()
 
-    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> np.ndarray | None:
+    def run(
+        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, dtype: DType | None
+    ) -> np.ndarray | None:
         rows = as_rows(input, dim) if dtype is None else None
         if rows is None:
             return None
@@ -181,11 +190,14 @@ def var() -> Run:
     """Make the forward of `var`."""
     chunks_kernel()
 
-    def run(input: Any, dim: Any, keepdim: bool, correction: float) -> np.ndarray | None:
+    def run(
+        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, correction: float
+    ) -> np.ndarray | None:
         rows = as_rows(input, dim)
         if rows is None or rows.shape[1] <= correction:
             return None
         n = rows.shape[1]
+        # Two passes: squared deviations from the mean do not cancel.
         with np.errstate(over="ignore"):
             centers = (sum_by_chunks(rows) / n).astype(rows.dtype)
         squares = sum_by_chunks(rows, centers) / (n - correction)
@@ -199,7 +211,7 @@ def amax() -> Run:
     """Make the forward of `amax`."""
     kernel = compile_kernel(max_rows, ARRAY_2D, ARRAY_1D)
 
-    def run(input: Any, dim: Any, keepdim: bool) -> np.ndarray | None:
+    def run(input: Array, dim: int | tuple[int, ...] | None, keepdim: bool) -> np.ndarray | None:
         rows = as_rows(input, dim)
         if rows is None:
             return None
@@ -217,7 +229,7 @@ WITHOUT_NAN: dict[str, Any] = {"forceinline": True, "fastmath": {"nnan", "nsz"}}
 
 
 @njit(**REORDERED)
-def sums_of_row(row: Any) -> Any:
+def sums_of_row(row: Array) -> Any:
     """Return Σ x and Σ x², in float64."""
     total, squares = 0.0, 0.0
     for i in range(row.size):
@@ -228,7 +240,7 @@ def sums_of_row(row: Any) -> Any:
 
 
 @njit(**WITHOUT_NAN)
-def extremes(row: Any) -> Any:
+def extremes(row: Array) -> Any:
     """Return the minimum and the maximum; any values, if there is a NaN."""
     low = high = row[0]
     for i in range(row.size):
@@ -243,7 +255,7 @@ def row_statistics(start, stop, data, statistics):
     for i in range(start, stop):
         total, squares = sums_of_row(data[i])
         low, high = extremes(data[i])
-        if squares != squares:  # a NaN; the sum is one also where infinities cancel
+        if squares != squares:  # a NaN (the sum is one also where infinities cancel)
             low = high = data.dtype.type(np.nan)
         statistics[i, 0], statistics[i, 1], statistics[i, 2], statistics[i, 3] = (
             size,
@@ -259,7 +271,7 @@ def tensor_statistics() -> Callable[..., Any]:
     """Make the statistics of the rows of an array."""
     kernel = compile_kernel(row_statistics, ARRAY_2D, FLOAT64_2D)
 
-    def run(data: Any) -> Any:
+    def run(data: Array) -> Any:
         if not are_contiguous_floats((data,)) or not data.size:
             return None
         statistics = np.empty((len(data), 5))

@@ -17,8 +17,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...backends.numpy import Array
 from ...nn.functional import rnn
-from .jit import ARRAY_1D, INT64, are_contiguous_floats, compile_kernel, use_wide_vectors
+from .jit import (
+    ARRAY_1D,
+    INT64,
+    TUPLE,
+    are_contiguous_floats,
+    compile_kernel,
+    use_wide_vectors,
+)
 from .parallel import parallel_for
 from .vector_math import CONTRACTED, FloatFormat, exp, tanh, vector_function
 from .work_queue import claim_range
@@ -155,7 +163,7 @@ def lstm_gates() -> Callable[..., Any]:
 
     kernel = compile_kernel(run_step, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64, INT64)
 
-    def run(x: Any, c: Any) -> Any:
+    def run(x: Array, c: Array) -> Any:
         if not are_contiguous_floats((x, c)):
             return None
         y = np.empty((2, *c.shape), c.dtype)
@@ -170,8 +178,9 @@ def lstm_gates() -> Callable[..., Any]:
 def lstm_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_gates`: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
 
-    def step(start, stop, g, x, c, grad_x, grad_c, n, k):
+    def step(start, stop, g, x, c, gradients, n, k):
         start, stop = claim_range(start, stop)
+        grad_x, grad_c = gradients
         use_wide_vectors()
         s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
@@ -187,14 +196,15 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
                     store_row(s, gate * WIDTH, grad_x, (4 * row + gate) * k + j, count)
                 store_row(s, G, grad_c, position, count)
 
-    kernel = compile_kernel(step, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64, INT64)
+    kernel = compile_kernel(step, *[ARRAY_1D] * 3, TUPLE(*[ARRAY_1D] * 2), INT64, INT64)
 
-    def run(g: Any, x: Any, c: Any) -> Any:
+    def run(g: Array, x: Array, c: Array) -> Any:
         if not are_contiguous_floats((x, c), g.dtype):
             return None
         gradients = np.empty_like(x), np.empty_like(c)
-        arrays = (array.reshape(-1) for array in (np.ascontiguousarray(g), x, c, *gradients))
-        parallel_for(kernel, c.shape[0], *arrays, *c.shape, work=6 * x.size)
+        arrays = (array.reshape(-1) for array in (np.ascontiguousarray(g), x, c))
+        flat = tuple(gradient.reshape(-1) for gradient in gradients)
+        parallel_for(kernel, c.shape[0], *arrays, flat, *c.shape, work=6 * x.size)
         return gradients
 
     return run
@@ -220,7 +230,7 @@ def gru_gates() -> Callable[..., Any]:
 
     kernel = compile_kernel(step, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64)
 
-    def run(x: Any, hidden: Any, h: Any) -> Any:
+    def run(x: Array, hidden: Array, h: Array) -> Any:
         if not are_contiguous_floats((x, hidden, h)):
             return None
         y = np.empty_like(h)
@@ -235,8 +245,9 @@ def gru_gates() -> Callable[..., Any]:
 def gru_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `gru_gates`: the gradients of x, hidden and h."""
 
-    def step(start, stop, g, x, hidden, h, grad_x, grad_hidden, grad_h, k):
+    def step(start, stop, g, x, hidden, h, gradients, k):
         start, stop = claim_range(start, stop)
+        grad_x, grad_hidden, grad_h = gradients
         use_wide_vectors()
         s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
@@ -255,18 +266,15 @@ def gru_gates_joint_vjp() -> Callable[..., Any]:
                 store_row(s, F, grad_hidden, (3 * row + 2) * k + j, count)
                 store_row(s, G, grad_h, position, count)
 
-    kernel = compile_kernel(
-        step, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64
-    )
+    kernel = compile_kernel(step, *[ARRAY_1D] * 4, TUPLE(*[ARRAY_1D] * 3), INT64)
 
-    def run(g: Any, x: Any, hidden: Any, h: Any) -> Any:
+    def run(g: Array, x: Array, hidden: Array, h: Array) -> Any:
         if not are_contiguous_floats((x, hidden, h), g.dtype):
             return None
         gradients = np.empty_like(x), np.empty_like(x), np.empty_like(h)
-        arrays = (
-            array.reshape(-1) for array in (np.ascontiguousarray(g), x, hidden, h, *gradients)
-        )
-        parallel_for(kernel, h.shape[0], *arrays, h.shape[1], work=6 * x.size)
+        arrays = (array.reshape(-1) for array in (np.ascontiguousarray(g), x, hidden, h))
+        flat = tuple(gradient.reshape(-1) for gradient in gradients)
+        parallel_for(kernel, h.shape[0], *arrays, flat, h.shape[1], work=6 * x.size)
         return gradients
 
     return run

@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...backends.numpy import Array
 from ...nn.functional import rnn
-from .blas import gemm, gemm_address
-from .jit import ARRAY_1D, INT64, are_contiguous_floats, compile_kernel, use_wide_vectors
+from .gemm_microkernel import gemm, gemm_address
+from .jit import (
+    ARRAY_1D,
+    BOOL,
+    INT64,
+    TUPLE,
+    ArgumentType,
+    are_contiguous_floats,
+    compile_kernel,
+    use_wide_vectors,
+)
 from .matmul import flatten_rows, product
 from .parallel import parallel_for
 from .rnn_cell import (
@@ -58,7 +68,7 @@ def add_product(blas, rows, columns, inner, left, right, y, beta):
     """
     one = y.dtype.type(1)
     width = OPENBLAS_SMALL // (rows * inner) // WIDTH * WIDTH
-    if width < 2 * WIDTH:
+    if width < 2 * WIDTH:  # so thin blocks would be too many calls
         width = columns
     for j in range(0, columns, width):
         count = min(width, columns - j)
@@ -71,7 +81,7 @@ def add_product(blas, rows, columns, inner, left, right, y, beta):
 @njit(**CONTRACTED)
 def time_of(step, times, reverse):
     """Return the time of a step, forward or in reverse."""
-    return times - 1 - step if reverse else step
+    return times - 1 - step if reverse else step  # so one kernel serves both directions
 
 
 @njit(**CONTRACTED)
@@ -90,6 +100,23 @@ def copy_of(array, start, count):
     return result
 
 
+SIZES = TUPLE(*[INT64] * 4)
+"""The number of times, of samples, of features; and whether time runs in reverse."""
+
+
+def compile_backward(
+    kernel: Callable[..., None], inputs: int, gradients: int, *settings: ArgumentType
+) -> Callable[..., None]:
+    """Compile a kernel that goes back through time, of so many arrays to read and to write."""
+    arrays = (TUPLE(*[ARRAY_1D] * count) for count in (inputs, gradients))
+    return compile_kernel(kernel, INT64, *arrays, SIZES, *settings)
+
+
+def flatten(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return contiguous arrays as arrays of one axis."""
+    return tuple([array.reshape(-1) for array in arrays])
+
+
 # LSTM ------------------------------------------------------------------------------------------
 
 
@@ -97,8 +124,10 @@ def copy_of(array, start, count):
 def lstm_sequence() -> Callable[..., Any]:
     """Make `lstm_sequence`: the states after each time, (2, t, n, k), and the gates' inputs."""
 
-    def forward_through_time(start, stop, blas, x, h, c, weight_t, y, gates, times, n, k, reverse):
+    def forward_through_time(start, stop, blas, arrays, sizes):
         start, stop = claim_range(start, stop)
+        x, h, c, weight_t, y, gates = arrays
+        times, n, k, reverse = sizes
         use_wide_vectors()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         state, cell = copy_of(h, first * k, rows * k), copy_of(c, first * k, rows * k)
@@ -120,9 +149,9 @@ def lstm_sequence() -> Callable[..., Any]:
             copy_slice(state, 0, y, row_start * k, rows * k)
             copy_slice(cell, 0, y, (times * n + row_start) * k, rows * k)
 
-    kernel = compile_kernel(forward_through_time, INT64, *[ARRAY_1D] * 6, *[INT64] * 4)
+    kernel = compile_kernel(forward_through_time, INT64, TUPLE(*[ARRAY_1D] * 6), SIZES)
 
-    def run(x: Any, h: Any, c: Any, weight: Any, reverse: bool = False) -> Any:
+    def run(x: Array, h: Array, c: Array, weight: Array, reverse: bool = False) -> Any:
         blas = gemm_address(x.dtype)
         if (
             blas is None
@@ -134,8 +163,9 @@ def lstm_sequence() -> Callable[..., Any]:
         sizes = (*x.shape[:2], h.shape[1])
         y, gates = np.empty((2, *sizes), x.dtype), np.empty_like(x)
         weight_t = np.ascontiguousarray(weight.T)
-        arrays = (array.reshape(-1) for array in (x, h, c, weight_t, y, gates))
-        parallel_for(kernel, sizes[1], blas, *arrays, *sizes, reverse, work=x.size * sizes[2] // 8)
+        arrays = flatten(x, h, c, weight_t, y, gates)
+        work = x.size * sizes[2] // 8
+        parallel_for(kernel, sizes[1], blas, arrays, (*sizes, int(reverse)), work=work)
         return y, gates
 
     return run
@@ -145,10 +175,11 @@ def lstm_sequence() -> Callable[..., Any]:
 def lstm_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_sequence`: the gradients of x, h, c and weight."""
 
-    def backward_through_time(
-        start, stop, blas, g, y, gates, h, c, weight, grad_x, grad_h0, grad_c0, times, n, k, reverse
-    ):
+    def backward_through_time(start, stop, blas, arrays, gradients, sizes):
         start, stop = claim_range(start, stop)
+        g, y, gates, c, weight = arrays
+        grad_x, grad_h0, grad_c0 = gradients
+        times, n, k, reverse = sizes
         use_wide_vectors()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         grad_h, grad_c = (
@@ -177,10 +208,10 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
                     store_row(s, G, grad_c, position, count)
             add_product(blas, rows, k, 4 * k, grad_x[row_start * 4 * k :], weight, grad_h, 0)
 
-    kernel = compile_kernel(backward_through_time, INT64, *[ARRAY_1D] * 9, *[INT64] * 4)
+    kernel = compile_backward(backward_through_time, 5, 3)
 
     def run(
-        g: Any, y: Any, gates: Any, x: Any, h: Any, c: Any, weight: Any, reverse: bool
+        g: Array, y: Array, gates: Array, x: Array, h: Array, c: Array, weight: Array, reverse: bool
     ) -> Any:  # fmt: skip
         blas, g, weight = (
             gemm_address(y.dtype),
@@ -190,13 +221,10 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
         if blas is None or not are_contiguous_floats((g, y, gates, h, c, weight)) or not h.size:
             return None
         grad_x, grad_h0, grad_c0 = np.empty_like(gates), np.zeros_like(h), np.zeros_like(c)
-        arrays = (
-            array.reshape(-1) for array in (g, y, gates, h, c, weight, grad_x, grad_h0, grad_c0)
-        )
-        sizes = y.shape[1:]
-        parallel_for(
-            kernel, sizes[1], blas, *arrays, *sizes, reverse, work=grad_x.size * sizes[2] // 4
-        )
+        arrays = flatten(g, y, gates, c, weight)
+        gradients, sizes = flatten(grad_x, grad_h0, grad_c0), (*y.shape[1:], int(reverse))
+        work = grad_x.size * sizes[2] // 4
+        parallel_for(kernel, sizes[1], blas, arrays, gradients, sizes, work=work)
         return grad_x, grad_h0, grad_c0, weight_gradient(grad_x, states_before(h, y[0], reverse))
 
     return run
@@ -210,13 +238,13 @@ def load_sum(table, place, left, right, start, count):
         table[place + j] = a[j] + b[j]
 
 
-def states_before(first: Any, states: Any, reverse: bool) -> Any:
+def states_before(first: Array, states: Array, reverse: bool) -> Any:
     """Return the state at the start of each time step."""
     parts = (states[1:], first[None]) if reverse else (first[None], states[:-1])
     return np.concatenate(parts)
 
 
-def weight_gradient(at_gates: Any, states: Any) -> Any:
+def weight_gradient(at_gates: Array, states: Array) -> Any:
     """Return the gradient of the weight: one product over all time steps."""
     left, right = flatten_rows(at_gates).T, flatten_rows(states)
     y = product()(left, right)
@@ -230,12 +258,13 @@ def weight_gradient(at_gates: Any, states: Any) -> Any:
 def gru_sequence() -> Callable[..., Any]:
     """Make `gru_sequence`: the state after each time, (t, n, k)."""
 
-    def forward_through_time(start, stop, blas, x, h, weight_t, bias, y, times, n, k, reverse):
+    def forward_through_time(start, stop, blas, arrays, sizes):
         start, stop = claim_range(start, stop)
+        x, h, weight_t, bias, y = arrays
+        times, n, k, reverse = sizes
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         state = copy_of(h, first * k, rows * k)
         hidden = np.empty(rows * 3 * k, x.dtype)
-        use_wide_vectors()
         use_wide_vectors()
         s = np.zeros(TABLE_SIZE, x.dtype)
         for step in range(times):
@@ -254,9 +283,11 @@ def gru_sequence() -> Callable[..., Any]:
                     store_row(s, G, state, position, count)
             copy_slice(state, 0, y, row_start * k, rows * k)
 
-    kernel = compile_kernel(forward_through_time, INT64, *[ARRAY_1D] * 5, *[INT64] * 4)
+    kernel = compile_kernel(forward_through_time, INT64, TUPLE(*[ARRAY_1D] * 5), SIZES)
 
-    def run(x: Any, h: Any, weight: Any, bias: Any = None, reverse: bool = False) -> Any:
+    def run(
+        x: Array, h: Array, weight: Array, bias: Array | None = None, reverse: bool = False
+    ) -> Any:
         (times, n, gates), k = x.shape, h.shape[1]
         blas = gemm_address(x.dtype)
         if blas is None or not are_contiguous_floats((x, h)) or weight.dtype != x.dtype or not n:
@@ -266,8 +297,8 @@ def gru_sequence() -> Callable[..., Any]:
         bias = np.zeros(gates, x.dtype) if bias is None else np.ascontiguousarray(bias)
         y = np.empty((times, n, k), x.dtype)
         weight_t = np.ascontiguousarray(weight.T)
-        arrays = (array.reshape(-1) for array in (x, h, weight_t, bias, y))
-        parallel_for(kernel, n, blas, *arrays, times, n, k, reverse, work=x.size * k // 8)
+        arrays, sizes = flatten(x, h, weight_t, bias, y), (times, n, k, int(reverse))
+        parallel_for(kernel, n, blas, arrays, sizes, work=x.size * k // 8)
         return y
 
     return run
@@ -277,14 +308,13 @@ def gru_sequence() -> Callable[..., Any]:
 def gru_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `gru_sequence`: the gradients of x, h, weight and bias."""
 
-    def backward_through_time(
-        start, stop, blas, g, y, x, h, weight, weight_t, bias, grad_x, grad_hidden, grad_h0, times,
-        n, k, reverse,
-    ):  # fmt: skip
+    def backward_through_time(start, stop, blas, arrays, gradients, sizes):
         start, stop = claim_range(start, stop)
+        g, y, x, h, weight, weight_t, bias = arrays
+        grad_x, grad_hidden, grad_h0 = gradients
+        times, n, k, reverse = sizes
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         grad_h = grad_h0[first * k : (first + rows) * k]
-        use_wide_vectors()
         use_wide_vectors()
         s = np.zeros(TABLE_SIZE, x.dtype)
         for step in range(times - 1, -1, -1):
@@ -315,9 +345,11 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
                     store_row(s, G, grad_h, position, count)
             add_product(blas, rows, k, 3 * k, hidden, weight, grad_h, 1)
 
-    kernel = compile_kernel(backward_through_time, INT64, *[ARRAY_1D] * 10, *[INT64] * 4)
+    kernel = compile_backward(backward_through_time, 7, 3)
 
-    def run(g: Any, y: Any, x: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> Any:
+    def run(
+        g: Array, y: Array, x: Array, h: Array, weight: Array, bias: Array | None, reverse: bool
+    ) -> Any:
         blas = gemm_address(x.dtype)
         if (
             blas is None
@@ -331,11 +363,12 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
         shift = np.zeros(x.shape[2], x.dtype) if bias is None else np.ascontiguousarray(bias)
         g, weight = np.ascontiguousarray(g), np.ascontiguousarray(weight)
         weight_t = np.ascontiguousarray(weight.T)
-        gradients = np.empty_like(x), np.empty_like(x), np.zeros_like(h)
-        arrays = (array.reshape(-1) for array in (g, y, x, h, weight, weight_t, shift, *gradients))
-        sizes = (*x.shape[:2], h.shape[1])
-        parallel_for(kernel, sizes[1], blas, *arrays, *sizes, reverse, work=x.size * sizes[2] // 4)
-        grad_x, grad_hidden, grad_h0 = gradients
+        grad_x, grad_hidden, grad_h0 = np.empty_like(x), np.empty_like(x), np.zeros_like(h)
+        arrays = flatten(g, y, x, h, weight, weight_t, shift)
+        gradients = flatten(grad_x, grad_hidden, grad_h0)
+        sizes = (*x.shape[:2], h.shape[1], int(reverse))
+        work = x.size * sizes[2] // 4
+        parallel_for(kernel, sizes[1], blas, arrays, gradients, sizes, work=work)
         return (
             grad_x,
             grad_h0,
@@ -353,8 +386,10 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
 def rnn_sequence() -> Callable[..., Any]:
     """Make `rnn_sequence`: the state after each time, (t, n, k)."""
 
-    def forward_through_time(start, stop, blas, x, h, weight_t, y, times, n, k, is_tanh, reverse):
+    def forward_through_time(start, stop, blas, arrays, sizes, is_tanh):
         start, stop = claim_range(start, stop)
+        x, h, weight_t, y = arrays
+        times, n, k, reverse = sizes
         use_wide_vectors()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         state = h[first * k : (first + rows) * k]
@@ -371,10 +406,10 @@ def rnn_sequence() -> Callable[..., Any]:
                     state_rows[j] = max(state_rows[j], state_rows.dtype.type(0))
             state = state_rows
 
-    kernel = compile_kernel(forward_through_time, INT64, *[ARRAY_1D] * 4, *[INT64] * 5)
+    kernel = compile_kernel(forward_through_time, INT64, TUPLE(*[ARRAY_1D] * 4), SIZES, BOOL)
 
     def run(
-        x: Any, h: Any, weight: Any, nonlinearity: str = "tanh", reverse: bool = False
+        x: Array, h: Array, weight: Array, nonlinearity: str = "tanh", reverse: bool = False
     ) -> Any:  # fmt: skip
         blas = gemm_address(x.dtype)
         if (
@@ -385,9 +420,9 @@ def rnn_sequence() -> Callable[..., Any]:
         ):
             return None
         y, weight_t = np.empty_like(x), np.ascontiguousarray(weight.T)
-        arrays = (array.reshape(-1) for array in (x, h, weight_t, y))
-        settings = (*x.shape, nonlinearity == "tanh", reverse)
-        parallel_for(kernel, x.shape[1], blas, *arrays, *settings, work=x.size * x.shape[2] // 8)
+        arrays, sizes = flatten(x, h, weight_t, y), (*x.shape, int(reverse))
+        work = x.size * x.shape[2] // 8
+        parallel_for(kernel, x.shape[1], blas, arrays, sizes, nonlinearity == "tanh", work=work)
         return y
 
     return run
@@ -397,10 +432,11 @@ def rnn_sequence() -> Callable[..., Any]:
 def rnn_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `rnn_sequence`: the gradients of x, h and weight."""
 
-    def backward_through_time(
-        start, stop, blas, g, y, weight, grad_x, grad_h0, times, n, k, is_tanh, reverse
-    ):
+    def backward_through_time(start, stop, blas, arrays, gradients, sizes, is_tanh):
         start, stop = claim_range(start, stop)
+        g, y, weight = arrays
+        grad_x, grad_h0 = gradients
+        times, n, k, reverse = sizes
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         grad_h = grad_h0[first * k : (first + rows) * k]
         zero = y.dtype.type(0)
@@ -416,9 +452,9 @@ def rnn_sequence_joint_vjp() -> Callable[..., Any]:
                     grad_rows[j] = grad_output[j] + grad_h[j] if output[j] > zero else zero
             add_product(blas, rows, k, k, grad_rows, weight, grad_h, 0)
 
-    kernel = compile_kernel(backward_through_time, INT64, *[ARRAY_1D] * 5, *[INT64] * 5)
+    kernel = compile_backward(backward_through_time, 3, 2, BOOL)
 
-    def run(g: Any, y: Any, h: Any, weight: Any, nonlinearity: str, reverse: bool) -> Any:
+    def run(g: Array, y: Array, h: Array, weight: Array, nonlinearity: str, reverse: bool) -> Any:
         blas = gemm_address(y.dtype)
         if (
             blas is None
@@ -429,9 +465,10 @@ def rnn_sequence_joint_vjp() -> Callable[..., Any]:
             return None
         g, weight = np.ascontiguousarray(g), np.ascontiguousarray(weight)
         grad_x, grad_h0 = np.empty_like(y), np.zeros_like(h)
-        arrays = (array.reshape(-1) for array in (g, y, weight, grad_x, grad_h0))
-        settings = (*y.shape, nonlinearity == "tanh", reverse)
-        parallel_for(kernel, y.shape[1], blas, *arrays, *settings, work=y.size * y.shape[2] // 4)
+        arrays, gradients = flatten(g, y, weight), flatten(grad_x, grad_h0)
+        sizes, is_tanh = (*y.shape, int(reverse)), nonlinearity == "tanh"
+        work = y.size * y.shape[2] // 4
+        parallel_for(kernel, y.shape[1], blas, arrays, gradients, sizes, is_tanh, work=work)
         return grad_x, grad_h0, weight_gradient(grad_x, states_before(h, y, reverse))
 
     return run

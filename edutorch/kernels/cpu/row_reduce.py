@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...backends.numpy import Array
 from .vector_math import FloatFormat, vector_function
 
 __all__ = ["dot", "dot_centered", "row_max", "max_or_any", "sum_squared_deviations", "total"]
@@ -57,6 +58,7 @@ def row_max(format: FloatFormat) -> Callable[..., Any]:
         most = least
         for i in range(bits.size):
             ordered = integer(bits[i] ^ integer(integer(bits[i] >> sign) & magnitude))
+            # A NaN counts as the largest integer, whose bits are those of a NaN again.
             ordered = magnitude if integer(bits[i] & magnitude) > infinite else ordered
             most = ordered if ordered > most else most
         return integer(most ^ integer(integer(most >> sign) & magnitude)).view(scalar)
@@ -65,7 +67,7 @@ def row_max(format: FloatFormat) -> Callable[..., Any]:
 
 
 @njit(**REORDERED)
-def block_total(row: Any) -> Any:
+def block_total(row: Array) -> Any:
     """Σ x of a short row."""
     sum = row.dtype.type(0)
     for i in range(row.size):
@@ -74,16 +76,16 @@ def block_total(row: Any) -> Any:
 
 
 @njit(**REORDERED)
-def block_dot(a: Any, b: Any) -> Any:
+def block_dot(a: Array, b: Array) -> Any:
     """Σ a·b of short rows."""
     sum = a.dtype.type(0)
-    for i in range(a.size):
+    for i in range(a.size):  # `reassoc` lets LLVM keep 64 of these sums side by side
         sum += a[i] * b[i]
     return sum
 
 
 @njit(**REORDERED)
-def block_squared_deviations(row: Any, center: Any) -> Any:
+def block_squared_deviations(row: Array, center: float) -> Any:
     """Σ (x - center)² of a short row."""
     sum = row.dtype.type(0)
     for i in range(row.size):
@@ -92,7 +94,7 @@ def block_squared_deviations(row: Any, center: Any) -> Any:
 
 
 @njit(**REORDERED)
-def block_dot_centered(a: Any, b: Any, center: Any) -> Any:
+def block_dot_centered(a: Array, b: Array, center: float) -> Any:
     """Σ a·(b - center) of short rows."""
     sum = a.dtype.type(0)
     for i in range(a.size):
@@ -104,7 +106,7 @@ def block_dot_centered(a: Any, b: Any, center: Any) -> Any:
 def add_compensated(whole: float, lost: float, part: float) -> tuple[float, float]:
     """Return whole + part, and the accumulated rounding errors (Kahan-Babuška)."""
     more = whole + part
-    kept = more - whole
+    kept = more - whole  # what of `part` has arrived; fastmath is off here, or this would be `part`
     return more, lost + ((whole - (more - kept)) + (part - kept))
 
 
@@ -115,7 +117,7 @@ def compensated_total(whole: float, lost: float) -> float:
 
 
 @njit(forceinline=True)
-def total(row: Any) -> float:
+def total(row: Array) -> float:
     """Σ x, as float64."""
     whole = lost = 0.0
     for at in range(0, row.size, BLOCK):
@@ -124,7 +126,7 @@ def total(row: Any) -> float:
 
 
 @njit(forceinline=True)
-def dot(a: Any, b: Any) -> float:
+def dot(a: Array, b: Array) -> float:
     """Σ a·b, as float64."""
     whole = lost = 0.0
     for at in range(0, a.size, BLOCK):
@@ -135,7 +137,7 @@ def dot(a: Any, b: Any) -> float:
 
 
 @njit(forceinline=True)
-def sum_squared_deviations(row: Any, center: Any) -> float:
+def sum_squared_deviations(row: Array, center: float) -> float:
     """Σ (x - center)², as float64."""
     whole = lost = 0.0
     for at in range(0, row.size, BLOCK):
@@ -146,7 +148,7 @@ def sum_squared_deviations(row: Any, center: Any) -> float:
 
 
 @njit(forceinline=True)
-def dot_centered(a: Any, b: Any, center: Any) -> float:
+def dot_centered(a: Array, b: Array, center: float) -> float:
     """Σ a·(b - center), as float64."""
     whole = lost = 0.0
     for at in range(0, a.size, BLOCK):

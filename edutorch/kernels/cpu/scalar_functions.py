@@ -14,19 +14,21 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
+from ...backends.numpy import Array
 from .vector_math import (
     CONTRACTED,
     FloatFormat,
     erfcx,
     exp,
     exp_nonpositive,
+    expm1_nonpositive,
     log1p_small,
     tanh,
     vector_function,
 )
 
 __all__ = [
-    "copysign", "elu", "elu_gradient", "exp_slope", "expm1_nonpositive", "gelu", "gelu_slope",
+    "copysign", "elu", "elu_gradient", "exp_slope", "gelu", "gelu_slope",
     "gelu_tanh", "gelu_tanh_slope", "hardtanh", "hardtanh_gradient", "largest", "leaky_relu",
     "leaky_relu_gradient", "logaddexp", "maximum", "minimum", "power", "relu", "relu_gradient",
     "sigmoid", "sigmoid_slope", "sign", "silu", "silu_slope", "smallest", "softplus", "tanh_slope",
@@ -144,18 +146,6 @@ def gelu_tanh_slope(format: FloatFormat) -> Callable[..., Any]:
 # (Plain module-level functions, so that kernels can be cached: see `arithmetic.py`.)
 
 
-@vector_function
-def expm1_nonpositive(format: FloatFormat) -> Callable[..., Any]:
-    """eˣ - 1 for x ≤ 0: 2 t / (1 - t), with t = tanh(x/2), which is accurate near 0."""
-    half, one = format.constants((0.5, 1))
-
-    def expm1_nonpositive(x):
-        t = tanh(half * x)
-        return (t + t) / (one - t)
-
-    return expm1_nonpositive
-
-
 @register_jitable(**CONTRACTED)
 def relu_gradient(g, y, a, b):
     """The input's gradient: 0 where the output is 0, even if the incoming one is infinite."""
@@ -202,46 +192,46 @@ LANES = 64
 
 
 @njit(forceinline=True)
-def maximum(a: Any, b: Any) -> Any:
+def maximum(a: float, b: float) -> Any:
     """The larger one; NaN if one is NaN."""
     return a if (a >= b or a != a) else b
 
 
 @njit(forceinline=True)
-def minimum(a: Any, b: Any) -> Any:
+def minimum(a: float, b: float) -> Any:
     """The smaller one; NaN if one is NaN."""
     return a if (a <= b or a != a) else b
 
 
 @njit(forceinline=True)
-def sign(a: Any) -> Any:
+def sign(a: float) -> Any:
     """-1, 0 or 1; NaN of NaN."""
     one, zero = type(a)(1), type(a)(0)
     return one if a > zero else -one if a < zero else a
 
 
 @njit(forceinline=True)
-def copysign(a: Any, b: Any) -> Any:
+def copysign(a: float, b: float) -> Any:
     """|a| with the sign of b."""
     return np.copysign(a, b)
 
 
 @njit(forceinline=True)
-def logaddexp(a: Any, b: Any) -> Any:
+def logaddexp(a: float, b: float) -> Any:
     """log(eᵃ + eᵇ): the larger one, and a correction for the other."""
-    distance = abs(a - b)  # NaN of two equal infinities
+    distance = abs(a - b)  # NaN of two equal infinities: hence the comparisons with a, b, ∞ below
     correction = log1p_small(exp(-distance)) if a != b else type(a)(math.log(2))
     return maximum(a, b) + correction if distance != math.inf else maximum(a, b)
 
 
 @njit(forceinline=True)
-def power(a: Any, b: Any) -> Any:
+def power(a: float, b: float) -> Any:
     """a to the power of b."""
     return a**b
 
 
 @njit(forceinline=True)
-def largest(row: Any) -> Any:
+def largest(row: Array) -> Any:
     """The maximum of a row; NaN if one element is NaN.
 
     A single chain of comparisons would be bound by latency: so 64 run side by side.
@@ -262,7 +252,7 @@ def largest(row: Any) -> Any:
 
 
 @njit(forceinline=True)
-def smallest(row: Any) -> Any:
+def smallest(row: Array) -> Any:
     """The minimum of a row; NaN if one element is NaN."""
     blocks = row.size // LANES
     result = row[0]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...backends import numpy
+from ...backends.numpy import Array
 from .jit import ARRAY_1D, INT64, INT64_1D, are_contiguous_floats, compile_kernel
 from .parallel import parallel_for
 from .work_queue import claim_range
@@ -70,7 +71,7 @@ def add_at() -> Callable[..., Any]:
     elements = compile_kernel(add_elements, ARRAY_1D, INT64_1D, ARRAY_1D)
     blocks = compile_kernel(add_in_blocks, ARRAY_1D, INT64_1D, ARRAY_1D, INT64, INT64)
 
-    def run(target: Any, index: Any, values: Any) -> Any:
+    def run(target: Array, index: object, values: Array) -> Any:
         if not are_contiguous_floats((target,)) or values.dtype != target.dtype:
             return None
         leading = count_leading_slices(index)
@@ -89,7 +90,7 @@ def add_at() -> Callable[..., Any]:
             parallel_for(
                 blocks, math.prod(outer), flat, indices, values, length, inner, work=values.size
             )
-        elif inner == 1:
+        elif inner == 1:  # one thread: two might add to the same element at the same time
             elements(0, indices.size, flat, indices, values)
         else:
             parallel_for(
@@ -100,13 +101,13 @@ def add_at() -> Callable[..., Any]:
     return run
 
 
-def count_leading_slices(index: Any) -> int:
+def count_leading_slices(index: object) -> int:
     """Return the number of full slices at the start of an index."""
     parts = index if isinstance(index, tuple) else ()
     return next((at for at, part in enumerate(parts) if not is_full_slice(part)), 0)
 
 
-def flat_row_indices(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
+def flat_row_indices(index: object, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
     """Return the flat indices of the rows that an index selects, and the shape of a row."""
     parts = index if isinstance(index, tuple) else (index,)
     while parts and (parts[-1] is Ellipsis or is_full_slice(parts[-1])):
@@ -117,7 +118,7 @@ def flat_row_indices(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int
     for part, size in zip(parts, shape, strict=False):
         if part.__class__ is not np.ndarray or part.dtype.kind not in "iu" or not part.size:
             return None
-        lowest = part.min()
+        lowest = part.min()  # compiled code does not check bounds: an index outside is memory lost
         if lowest < -size or part.max() >= size:
             return None  # NumPy says what is wrong
         part = part.astype(np.int64, copy=False)
@@ -125,6 +126,6 @@ def flat_row_indices(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int
     return np.ascontiguousarray(indices), shape[len(parts) :]
 
 
-def is_full_slice(part: Any) -> bool:
+def is_full_slice(part: object) -> bool:
     """Whether a part of an index is `:`."""
     return isinstance(part, slice) and part == slice(None)

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from ... import ops
+from ...backends.numpy import Array
+from ...dtypes import dtype as DType
 from ...ops.reduction import LOG_SOFTMAX_KERNEL
 from .jit import (
     ARRAY_1D,
@@ -54,7 +56,7 @@ def softmax_rows(start, stop, x, y):
         peak = max_or_any(row)
         for i in range(row.size):
             out[i] = exp_nonpositive(row[i] - peak)
-        scale = number(1 / total(out))
+        scale = number(1 / total(out))  # one division for a row: products are several times as fast
         for i in range(row.size):
             out[i] *= scale
 
@@ -71,7 +73,7 @@ def log_softmax_rows(start, stop, x, y):
             out[i] = exp_nonpositive(row[i] - peak)
         shift = number(math.log(total(out)))
         for i in range(row.size):
-            out[i] = row[i] - peak - shift
+            out[i] = row[i] - peak - shift  # not row - (peak + shift): that would round shift away
 
 
 def softmax_rows_backward(start, stop, g, y, grad_input):
@@ -106,7 +108,7 @@ def log_softmax_rows_one_hot(start, stop, values, columns, y, grad_input):
         row, out, value = y[r], grad_input[r], values[r]
         for i in range(row.size):
             out[i] = -exp_nonpositive(row[i]) * value
-        out[columns[r]] += value
+        out[columns[r]] += value  # the only element of g in this row
 
 
 # Along another axis ------------------------------------------------------------------------
@@ -131,7 +133,9 @@ def softmax_columns(start, stop, x, y, logarithm):
         for k in range(n):
             row = table[k, at : at + size]
             for i in range(size):
-                peak[i] = peak[i] if row[i] < peak[i] else row[i]
+                peak[i] = (
+                    peak[i] if row[i] < peak[i] else row[i]
+                )  # with a NaN any value: the sum is NaN
         for k in range(n):
             row, target = table[k, at : at + size], out[k, at : at + size]
             for i in range(size):
@@ -182,10 +186,10 @@ def softmax_columns_backward(start, stop, g, y, grad_input, logarithm):
 # The makers --------------------------------------------------------------------------------
 
 
-def forward(rows: Any, columns: Any, logarithm: bool) -> Run:
+def forward(rows: Callable[..., None], columns: Callable[..., None], logarithm: bool) -> Run:
     """Make a forward from its kernels for the last axis and for another axis."""
 
-    def run(input: Any, dim: int, dtype: Any) -> np.ndarray | None:
+    def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
         if (
             dtype is not None
             or not are_contiguous_floats((input,))
@@ -205,10 +209,10 @@ def forward(rows: Any, columns: Any, logarithm: bool) -> Run:
     return run
 
 
-def backward(rows: Any, columns: Any, logarithm: bool) -> Run:
+def backward(rows: Callable[..., None], columns: Callable[..., None], logarithm: bool) -> Run:
     """Make a derivative from its kernels for the last axis and for another axis."""
 
-    def run(g: Any, y: Any, dim: int) -> np.ndarray | None:
+    def run(g: Array, y: Array, dim: int) -> np.ndarray | None:
         if not are_contiguous_floats((y, g := contiguous_gradient(g, y))) or not is_valid_axis(
             y, dim
         ):
@@ -238,7 +242,7 @@ def columns_backward_kernel() -> Any:
     return compile_kernel(softmax_columns_backward, ARRAY_3D, ARRAY_3D, ARRAY_3D, BOOL)
 
 
-def is_valid_axis(array: np.ndarray, dim: Any) -> bool:
+def is_valid_axis(array: np.ndarray, dim: int) -> bool:
     """Whether an array is not empty, and has this axis."""
     return array.size > 0 and dim.__class__ is int and -array.ndim <= dim < array.ndim
 
@@ -276,7 +280,7 @@ def log_softmax_one_hot() -> Run:
     """Make the derivative of `log_softmax` for a gradient that is `OneHotGradient`."""
     kernel = compile_kernel(log_softmax_rows_one_hot, ARRAY_1D, INT64_1D, ARRAY_2D, ARRAY_2D)
 
-    def run(g: Any, y: Any) -> np.ndarray | None:
+    def run(g: Array, y: Array) -> np.ndarray | None:
         columns = g.columns
         if not are_contiguous_floats((y,), g.array_dtype) or columns.dtype != np.int64:
             return None

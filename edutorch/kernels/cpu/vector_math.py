@@ -23,6 +23,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from ...backends.numpy import Array
+
 __all__ = [
     "FloatFormat", "erf", "exp", "exp_nonpositive", "expm1_nonpositive", "log", "log1p_small",
     "vector_function", "erfcx", "tanh",
@@ -98,10 +100,10 @@ FORMATS = {
 def vector_function(formula: Callable[[FloatFormat], Callable[..., Any]]) -> Callable[..., Any]:
     """Make `formula(format)`, which returns a function of a scalar or row, callable in kernels."""
 
-    def function(x: Any) -> Any:
+    def function(x: Array) -> Any:
         raise TypeError(f"{formula.__name__} is for compiled kernels only: elsewhere use NumPy's")
 
-    def select_formula(x: Any) -> Any:
+    def select_formula(x: Array) -> Any:
         format = FORMATS.get(getattr(x, "dtype", x))  # an array's dtype
         return None if format is None else formula(format)
 
@@ -235,12 +237,12 @@ def log(format: FloatFormat) -> Callable[..., Any]:
     half, two, tiny, zero = scalar(0.5), scalar(2), scalar(format.tiny), scalar(0)
 
     def log(x):
-        normal = x * lift if x < tiny else x
+        normal = x * lift if x < tiny else x  # a subnormal number has no exponent of its own
         bits = integer(scalar(normal).view(integer) + to_one)
         k = integer(integer(bits >> mantissa) - bias)
         k = integer(k - lifted) if x < tiny else k
         f = integer(integer(bits & fraction) + root).view(scalar) - scalar(1)
-        s = f / (two + f)
+        s = f / (two + f)  # at most 0.17, so the series converges fast
         square = half * f * f
         rest = s * (square + s * s * series(s * s))
         n = scalar(np.int32(k))

@@ -25,12 +25,14 @@ Paper: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, arxiv.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 
+from ...backends.numpy import Array
+from ...nn.functional.sliding_window import Counts
 from ...settings import get_num_threads
 from .conv_common import (
     INDEX_LIST,
@@ -40,6 +42,7 @@ from .conv_common import (
     aligned_array,
     aligned_zeros,
     channels_last_kernel,
+    integers,
     pad_with_last,
     product,
     readonly_array,
@@ -84,7 +87,7 @@ OUTPUT_ARRAY, INPUT_ARRAY = types.float32[::1], readonly_array(types.float32)
 # The transforms -------------------------------------------------------------------------------
 
 
-def weighted_sum(w: Writer, weights: Any, vectors: list[Any]) -> Any:
+def weighted_sum(w: Writer, weights: Sequence[float], vectors: list[Any]) -> Any:
     """Write the weighted sum of vectors."""
     total = None
     for weight, vector in zip(weights, vectors, strict=True):
@@ -99,13 +102,11 @@ def weighted_sum(w: Writer, weights: Any, vectors: list[Any]) -> Any:
     return total
 
 
-def winograd_transform(matrix: Any) -> Callable[..., None]:
+def winograd_transform(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
     """Make `transform`: y = M x Mᵀ, where each element of the squares x and y is a vector."""
 
     @define_intrinsic
-    def transform(
-        typing, x, x_at, x_positions, x_positions_at, y, y_at, y_positions, y_positions_at
-    ):
+    def transform(typing, x, x_at, x_positions, y, y_at, y_positions):
         """Transform one square.
 
         Args:
@@ -113,43 +114,38 @@ def winograd_transform(matrix: Any) -> Callable[..., None]:
                 of y from `y_at`.
         """
         size = types.int64
-        return types.void(x, size, x_positions, size, y, size, y_positions, size), write
+        return types.void(x, size, x_positions, y, size, y_positions), write
 
     def write(*lowering: Any) -> Any:
         w = Writer(*lowering)
-        _, x_at, _, x_positions_at, _, y_at, _, y_positions_at = w.arguments
         n = len(matrix[0])
 
-        def at(array: int, begin: Any, table: int, first: Any, index: int) -> Any:
-            return w.pointer(array, begin, w.builder.load(w.pointer(table, first, index)))
+        def at(array: int, index: int) -> Any:
+            """Return the address in an array that its table of positions gives."""
+            position = w.builder.load(w.pointer(array + 2, index))
+            return w.pointer(array, w.arguments[array + 1], position)
 
-        rows = [
-            [w.load(at(0, x_at, 2, x_positions_at, i * n + j)) for j in range(n)] for i in range(n)
-        ]
+        rows = [[w.load(at(0, i * n + j)) for j in range(n)] for i in range(n)]
         rows = [[weighted_sum(w, weights, row) for weights in matrix] for row in rows]
         for i, weights in enumerate(matrix):
             for j in range(len(matrix)):
                 vector = weighted_sum(w, weights, [row[j] for row in rows])
-                w.store(vector, at(4, y_at, 6, y_positions_at, i * len(matrix) + j))
+                w.store(vector, at(3, i * len(matrix) + j))
         return w.context.get_dummy_value()
 
     return transform
 
 
-def transpose_matrix(matrix: Any) -> Any:
+def transpose_matrix(matrix: Sequence[Sequence[float]]) -> Any:
     """Return the transpose of a matrix."""
     return tuple(zip(*matrix, strict=True))
 
 
-transform_image, transform_filter, transform_output = (
-    winograd_transform(IMAGE),
-    winograd_transform(FILTER),
-    winograd_transform(OUTPUT),
-)
-transform_gradient, transform_sums = (
-    winograd_transform(transpose_matrix(OUTPUT)),
-    winograd_transform(transpose_matrix(FILTER)),
-)
+transform_image, transform_filter = winograd_transform(IMAGE), winograd_transform(FILTER)
+transform_output = winograd_transform(OUTPUT)
+# The chain rule through a matrix is its transpose: so the gradients take the same code.
+transform_gradient = winograd_transform(transpose_matrix(OUTPUT))
+transform_sums = winograd_transform(transpose_matrix(FILTER))
 
 
 # Index lists ----------------------------------------------------------------------------------
@@ -173,11 +169,9 @@ class Tiling(NamedTuple):
     def tiles_per_group(self, images: int) -> int:
         """Return how many tiles are transformed at a time: whole rows of them."""
         all_tiles = images * self.tiles
-        return (
-            all_tiles
-            if all_tiles <= MAX_SINGLE_GROUP
-            else max(1, TILES_PER_GROUP // self.row) * self.row
-        )
+        if all_tiles <= MAX_SINGLE_GROUP:
+            return all_tiles
+        return max(1, TILES_PER_GROUP // self.row) * self.row
 
 
 @functools.lru_cache(maxsize=256)
@@ -227,54 +221,50 @@ def find_positions(tile_positions, count, tile, tiles, plane, channels, zeros, p
 
 
 @njit
-def transform_images(
-    x, begin, size, channels, plane, image_positions, tiles, first, last, lane, transformed, to
-):
+def transform_images(x, image_positions, images, block, transformed, to):
     """Transform the image squares of the tiles from `first` to `last`, in some channels.
 
     Args:
         x: the images, channels last, and a position of zeros at their end.
-        begin, size: the first channel, and the number of channels.
-        tiles: the number of tiles of an image.
+        images: the number of channels, of positions and of tiles of an image.
+        block: the first channel, the number of channels, the first tile and the end.
         transformed: has a row of `size` elements for each tile, 16 times.
         to: where each of the 16 begins.
     """
-    positions = np.empty(SQUARE, np.int64)
+    channels, plane, tiles = images
+    begin, size, first, last = block
+    positions, lane = np.empty(SQUARE, np.int64), vector_lanes(x.itemsize)
     for tile in range(first, last):
         find_positions(
             image_positions, SQUARE, tile, tiles, plane, channels, len(x) - channels, positions
         )
         for c in range(0, size, lane):
-            transform_image(
-                x, begin + c, positions, 0, transformed, (tile - first) * size + c, to, 0
-            )
+            transform_image(x, begin + c, positions, transformed, (tile - first) * size + c, to)
 
 
 @njit
-def transform_gradients(
-    g, begin, size, channels, plane, targets, tiles, first, last, lane, transformed, to
-):
+def transform_gradients(g, targets, images, block, transformed, to):
     """Transform the gradients of the four positions of tiles: see `transform_images`."""
-    positions = np.empty(4, np.int64)
+    channels, plane, tiles = images
+    begin, size, first, last = block
+    positions, lane = np.empty(4, np.int64), vector_lanes(g.itemsize)
     for tile in range(first, last):
         find_positions(targets, 4, tile, tiles, plane, channels, len(g) - channels, positions)
         for c in range(0, size, lane):
-            transform_gradient(
-                g, begin + c, positions, 0, transformed, (tile - first) * size + c, to, 0
-            )
+            transform_gradient(g, begin + c, positions, transformed, (tile - first) * size + c, to)
 
 
 @njit
-def transform_filters(
-    weight, source, row_step, step, channels, width, lane, taps, raw, square, transformed, to
-):
+def transform_filters(weight, block, taps, raw, square, transformed, to):
     """Transform the filters of `width` output channels, for some input channels.
 
     Args:
-        source: where the first one begins; `row_step`, `step`: the distances from one output
-            channel, and from one input channel, to the next.
+        block: where the first one begins; the distances from one output channel, and from one input
+            channel, to the next; the number of input channels; width.
         taps: the position of each tap in `raw`, a buffer for some filters.
     """
+    source, row_step, step, channels, width = block
+    lane = vector_lanes(weight.itemsize)
     filters_per_read = FILTERS_PER_READ if step == TAPS else 1  # adjacent filters
     for m in range(0, channels, filters_per_read):
         filters_here = min(filters_per_read, channels - m)
@@ -289,28 +279,26 @@ def transform_filters(
                     weight, start, row_step, raw, 0, lane
                 )  # more than is wanted, but at once
             else:
-                transpose_block(
-                    weight, start, row_step, lane, filters_here * TAPS, raw, 0, lane, lane, square
-                )
+                shape = (lane, filters_here * TAPS)
+                transpose_block(weight, start, row_step, shape, raw, 0, lane, square)
             for i in range(filters_here):
-                transform_filter(
-                    raw, i * TAPS * lane, taps, 0, transformed, (m + i) * width + v, to, 0
-                )
+                transform_filter(raw, i * TAPS * lane, taps, transformed, (m + i) * width + v, to)
 
 
 @njit
-def transform_outputs(
-    sums, of_sums, targets, tiles, first, last, at, width, count, plane, lane, max_positions,
-    square, y,
-):  # fmt: skip
+def transform_outputs(sums, of_sums, targets, images, block, square, y):
     """Transform the sums of some tiles back and write them to y, in channels-first layout.
 
     Args:
-        at, width: the first output channel, and the number of channels; y has `count`.
-        targets: the four positions of each tile of an image; plane: the positions of an image.
-        max_positions: the largest number of positions of these tiles, and one more, into which
-            positions outside are written.
+        targets: the four positions of each tile of an image.
+        images: the number of channels, of positions and of tiles of an image of y; the largest
+            number of positions of these tiles, and one more, into which positions outside are
+            written.
+        block: the first output channel, the number of channels, the first tile and the end.
     """
+    count, plane, tiles, max_positions = images
+    at, width, first, last = block
+    lane = vector_lanes(y.itemsize)
     outputs, output_offsets = aligned_array(max_positions * width, y), np.empty(4, np.int64)
     begin = first // tiles * plane + targets[first % tiles * 4]
     for tile in range(first, last):
@@ -320,31 +308,58 @@ def transform_outputs(
                 max_positions - 1 if position < 0 else tile // tiles * plane + position - begin
             ) * width
         for v in range(0, width, lane):
-            transform_output(
-                sums, (tile - first) * width + v, of_sums, 0, outputs, v, output_offsets, 0
-            )
+            transform_output(sums, (tile - first) * width + v, of_sums, outputs, v, output_offsets)
     p, ends = begin, last // tiles * plane + targets[last % tiles * 4]
     while p < ends:  # image by image
         image, end = p // plane, min(ends, (p // plane + 1) * plane)
+        y_at = (image * count + at) * plane + p % plane
         transpose_block(
-            outputs, (p - begin) * width, width, end - p, width, y,
-            (image * count + at) * plane + p % plane, plane, lane, square,
-        )  # fmt: skip
+            outputs, (p - begin) * width, width, (end - p, width), y, y_at, plane, square
+        )
         p = end
 
 
-def convolve(
-    start, stop, x, channels, plane, image_positions, weight, row_step, step, taps, bias, tiles,
-    total, together, rows, width, lane, targets, max_positions, count, y_plane, y,
-):  # fmt: skip
+class ConvolveSizes(NamedTuple):
+    """The numbers of a convolution.
+
+    Attributes:
+        channels, plane: of an image; count, y_plane: of an image of the output.
+        row_step, step: from one output channel, and from one input channel, to the next.
+        tiles, total: the number of tiles of an image, and of all images.
+        together, rows: so many tiles are processed together; rounded up to TILE_ROWS.
+        width: so many output channels are.
+        max_positions: see `transform_outputs`.
+    """
+
+    channels: int
+    plane: int
+    count: int
+    y_plane: int
+    row_step: int
+    step: int
+    tiles: int
+    total: int
+    together: int
+    rows: int
+    width: int
+    max_positions: int
+
+
+def convolve(start, stop, x, weight, bias, lists, sizes, y):
     """Compute some parts of the output: `together` tiles, `width` channels each.
 
     Args:
         x: the images, channels last, and a position of zeros at their end.
-        tiles, total: the number of tiles of an image, and of all images.
-        rows: `together`, rounded up to TILE_ROWS.
+        lists: the positions of tiles in an image, those of taps, and those of tiles in the output.
+        sizes: `ConvolveSizes` as a plain tuple.
     """
     start, stop = claim_range(start, stop)
+    image_positions, taps, targets = lists
+    (
+        channels, plane, count, y_plane, row_step, step, tiles, total, together, rows, width,
+        max_positions,
+    ) = sizes  # fmt: skip
+    lane = vector_lanes(y.itemsize)
     groups = (total + together - 1) // together
     # Not powers of two, whose multiples would fall into the same cache sets.
     f_step, v_step = min(channels, CHANNELS_PER_CHUNK) * width + lane, rows * channels + lane
@@ -352,43 +367,35 @@ def convolve(
     images, of_images = aligned_zeros(SQUARE * v_step, y), evenly_spaced(SQUARE, v_step)
     sums, of_sums = aligned_array(SQUARE * rows * width, y), evenly_spaced(SQUARE, rows * width)
     raw, square = aligned_array(TAPS * FILTERS_PER_READ * lane, y), aligned_array(lane * lane, y)
-    lines, ones, shift = (
-        evenly_spaced(rows, channels),
-        evenly_spaced(channels, 1),
-        aligned_zeros(2 * width, y),
-    )
-    loaded_filters = loaded_group = -1
+    lines, ones = evenly_spaced(rows, channels), evenly_spaced(channels, 1)
+    shift = aligned_zeros(2 * width, y)
+    loaded_filters = loaded_group = -1  # what the buffers hold: a thread's units often share it
     for unit in range(start, stop):
         at, group = unit // groups * width, unit % groups
         first, last = group * together, min((group + 1) * together, total)
         copy(bias, at, shift, width, width)
         if loaded_group != group:
-            transform_images(
-                x, 0, channels, channels, plane, image_positions, tiles, first, last, lane, images,
-                of_images,
-            )  # fmt: skip
+            block = (0, channels, first, last)
+            transform_images(x, image_positions, (channels, plane, tiles), block, images, of_images)
             loaded_group = group
         for chunk in range(0, channels, CHANNELS_PER_CHUNK):
             channels_here = min(CHANNELS_PER_CHUNK, channels - chunk)
             if loaded_filters != at * channels + chunk:
-                transform_filters(
-                    weight, at * row_step + chunk * step, row_step, step, channels_here, width,
-                    lane, taps, raw, square, filters, of_filters,
-                )  # fmt: skip
+                block = (at * row_step + chunk * step, row_step, step, channels_here, width)
+                transform_filters(weight, block, taps, raw, square, filters, of_filters)
                 loaded_filters = at * channels + chunk
             for k in range(SQUARE):
                 for p in range(0, last - first, TILE_ROWS):
                     # The middle element is part of all four positions: the bias is added there.
                     y_at, begin = (k * rows + p) * width, width if k == MIDDLE else 0
                     s, s_at, bias_step = (sums, y_at, width) if chunk else (shift, begin, 0)
-                    product(
-                        width // lane, images, k * v_step + chunk, lines, p, ones, 0, channels_here,
-                        filters, k * f_step, s, s_at, bias_step, sums, y_at, width,
+                    positions = (
+                        k * v_step + chunk, p, 0, channels_here, k * f_step, s_at, bias_step, y_at,
+                        width,
                     )  # fmt: skip
-        transform_outputs(
-            sums, of_sums, targets, tiles, first, last, at, width, count, y_plane, lane,
-            max_positions, square, y,
-        )  # fmt: skip
+                    product(width // lane, images, lines, ones, filters, s, sums, positions)
+        results = (count, y_plane, tiles, max_positions)
+        transform_outputs(sums, of_sums, targets, results, (at, width, first, last), square, y)
 
 
 # The makers -----------------------------------------------------------------------------------
@@ -404,13 +411,16 @@ def compile_float32(kernel: Callable[..., None], *argument_types: Any) -> Any:
 def winograd_convolution() -> Callable[..., bool]:
     """Make the convolution, which with flipped filters is also the gradient of its input."""
     channels_last_kernel()
-    kernel = compile_float32(
-        convolve, INPUT_ARRAY, SIZE, SIZE, INDEX_LIST, INPUT_ARRAY, SIZE, SIZE, INDEX_LIST,
-        INPUT_ARRAY, *[SIZE] * 6, INDEX_LIST, *[SIZE] * 3, OUTPUT_ARRAY,
-    )  # fmt: skip
+    lists = types.UniTuple(INDEX_LIST, 3)
+    kernel = compile_float32(convolve, *[INPUT_ARRAY] * 3, lists, integers(12), OUTPUT_ARRAY)
 
     def run(
-        x: np.ndarray, weight: np.ndarray, bias: Any, before: Any, y: np.ndarray, flip_filters: bool
+        x: np.ndarray,
+        weight: np.ndarray,
+        bias: Array | None,
+        before: tuple[int, int],
+        y: np.ndarray,
+        flip_filters: bool,
     ) -> bool:
         """Fill y; return False if a result is not finite.
 
@@ -419,20 +429,22 @@ def winograd_convolution() -> Callable[..., bool]:
             flip_filters: whether the filters are flipped, with the channels of x as first axis.
         """
         lane, (channels, count) = vector_lanes(y.itemsize), (x.shape[1], y.shape[1])
-        width, tiling = (
-            channels_per_block(count, lane),
-            make_tiling(x.shape[2:], y.shape[2:], before),
-        )
+        width = channels_per_block(count, lane)
+        tiling = make_tiling(x.shape[2:], y.shape[2:], before)
         total, together = len(x) * tiling.tiles, tiling.tiles_per_group(len(x))
         row_step, step = (TAPS, TAPS * count) if flip_filters else (TAPS * channels, TAPS)
         taps = np.arange(TAPS) * lane
         shift = np.zeros(count, y.dtype) if bias is None else np.ascontiguousarray(bias)
+        taps = taps[::-1].copy() if flip_filters else taps
+        sizes = ConvolveSizes(
+            channels, x[0, 0].size, count, y[0, 0].size, row_step, step, tiling.tiles, total,
+            together, rows=-(-together // TILE_ROWS) * TILE_ROWS, width=width,
+            max_positions=together // tiling.row * 2 * y.shape[3] + 1,
+        )  # fmt: skip
         parallel_for(
             kernel, -(-total // together) * (count // width), to_channels_last(x, channels),
-            channels, x[0, 0].size, tiling.image_positions, weight.reshape(-1), row_step, step,
-            taps[::-1].copy() if flip_filters else taps, shift, tiling.tiles, total, together,
-            -(-together // TILE_ROWS) * TILE_ROWS, width, lane, tiling.targets,
-            together // tiling.row * 2 * y.shape[3] + 1, count, y[0, 0].size, y.reshape(-1),
+            weight.reshape(-1), shift, (tiling.image_positions, taps, tiling.targets),
+            tuple(sizes), y.reshape(-1),
             work=total * channels * count * SQUARE // PRODUCTS_PER_ELEMENT,
         )  # fmt: skip
         return is_finite(y)
@@ -458,8 +470,8 @@ def is_finite(y: np.ndarray) -> bool:
 
 
 def is_worthwhile(
-    x: np.ndarray, weight: tuple[int, ...], stride: Any, dilation: Any, groups: int, positions: int,
-    least: int = 32,
+    x: np.ndarray, weight: tuple[int, ...], stride: Counts, dilation: Counts, groups: int,
+    positions: int, least: int = 32,
 ) -> bool:  # fmt: skip
     """Whether a convolution is supported, and the transforms save more than they cost.
 
@@ -475,19 +487,43 @@ def is_worthwhile(
     return all(value >= least and value % 32 == 0 for value in weight[:2])
 
 
-def sum_weight_gradients(
-    start, stop, x, channels, plane, image_positions, g, count, g_plane, targets, tiles, total,
-    together, rows, ones, size, width, lane, taps, parts, y,
-):  # fmt: skip
+class GradientSizes(NamedTuple):
+    """The numbers of a gradient.
+
+    Attributes:
+        channels, plane: of an image; count, g_plane: of the output's gradient.
+        tiles, total, together, rows: see `ConvolveSizes`.
+        width, size: the output and the input channels of a block.
+        parts: the parts of the tiles that are summed separately.
+    """
+
+    channels: int
+    plane: int
+    count: int
+    g_plane: int
+    tiles: int
+    total: int
+    together: int
+    rows: int
+    width: int
+    size: int
+    parts: int
+
+
+def sum_weight_gradients(start, stop, x, g, lists, sizes, y):
     """Sum the gradients of some filters: `width` output channels, `size` input channels.
 
     Args:
         x, g: the images and the output's gradient, channels last, with zeros at their end.
-        ones: the positions of the channels, and the last one TILE_ROWS more times.
-        parts: the parts of the tiles that are summed separately: y is (parts, count, channels,
-            3, 3).
+        lists: the positions of tiles in an image and in the output; those of the channels, the last
+            one TILE_ROWS more times; those of taps.
+        sizes: `GradientSizes` as a plain tuple.
+        y: (parts, count, channels, 3, 3).
     """
     start, stop = claim_range(start, stop)
+    image_positions, targets, ones, taps = lists
+    channels, plane, count, g_plane, tiles, total, together, rows, width, size, parts = sizes
+    lane = vector_lanes(y.itemsize)
     groups = (total + together - 1) // together
     blocks, chunks = count // width, channels // size
     # Not powers of two, whose multiples would fall into the same cache sets.
@@ -507,31 +543,39 @@ def sum_weight_gradients(
         for group in range(groups * part // parts, groups * (part + 1) // parts):
             first, last = group * together, min((group + 1) * together, total)
             if loaded_images != unit // blocks * groups + group:
+                block = (begin, size, first, last)
                 transform_images(
-                    x, begin, size, channels, plane, image_positions, tiles, first, last, lane,
-                    images, of_images,
-                )  # fmt: skip
+                    x, image_positions, (channels, plane, tiles), block, images, of_images
+                )
                 loaded_images = unit // blocks * groups + group
-            transform_gradients(
-                g, at, width, count, g_plane, targets, tiles, first, last, lane, responses,
-                of_responses,
-            )  # fmt: skip
+            block = (at, width, first, last)
+            transform_gradients(g, targets, (count, g_plane, tiles), block, responses, of_responses)
             for k in range(SQUARE):
                 for c in range(0, size, TILE_ROWS):
                     y_at = k * y_step + c * width
                     s, s_at, s_step = (sums, y_at, width) if has_sums else (zeros, 0, 0)
-                    product(width // lane, images, k * x_step, ones, c, lines, 0, last - first,
-                            responses, k * g_step, s, s_at, s_step, sums, y_at, width)  # fmt: skip
+                    positions = (
+                        k * x_step,
+                        c,
+                        0,
+                        last - first,
+                        k * g_step,
+                        s_at,
+                        s_step,
+                        y_at,
+                        width,
+                    )
+                    product(width // lane, images, ones, lines, responses, s, sums, positions)
             has_sums = True
         for c in range(0, size, lane):
             for i in range(lane):
                 for v in range(0, width, lane):
                     transform_sums(
-                        sums, (c + i) * width + v, of_sums, 0, raw, i * TAPS * width + v, taps, 0
+                        sums, (c + i) * width + v, of_sums, raw, i * TAPS * width + v, taps
                     )
             transpose_block(
-                raw, 0, width, TAPS * lane, width, y,
-                ((part * count + at) * channels + begin + c) * TAPS, channels * TAPS, lane, square,
+                raw, 0, width, (TAPS * lane, width), y,
+                ((part * count + at) * channels + begin + c) * TAPS, channels * TAPS, square,
             )  # fmt: skip
 
 
@@ -539,35 +583,36 @@ def sum_weight_gradients(
 def winograd_weight_gradient() -> Callable[..., bool]:
     """Make the gradient of the filters."""
     channels_last_kernel()
+    lists = types.UniTuple(INDEX_LIST, 4)
     kernel = compile_float32(
-        sum_weight_gradients, INPUT_ARRAY, SIZE, SIZE, INDEX_LIST, INPUT_ARRAY, SIZE, SIZE,
-        INDEX_LIST, *[SIZE] * 4, INDEX_LIST, SIZE, SIZE, SIZE, INDEX_LIST, SIZE, OUTPUT_ARRAY,
-    )  # fmt: skip
+        sum_weight_gradients, INPUT_ARRAY, INPUT_ARRAY, lists, integers(11), OUTPUT_ARRAY
+    )
 
-    def run(x: np.ndarray, g: np.ndarray, before: Any, y: np.ndarray) -> bool:
+    def run(x: np.ndarray, g: np.ndarray, before: tuple[int, int], y: np.ndarray) -> bool:
         """Fill y; return False if a result is not finite.
 
         Args:
             before: the padding above and left of the image.
         """
         lane, (channels, count) = vector_lanes(y.itemsize), (x.shape[1], y.shape[0])
-        width, tiling = (
-            channels_per_block(count, lane),
-            make_tiling(x.shape[2:], g.shape[2:], before),
-        )
+        width = channels_per_block(count, lane)
+        tiling = make_tiling(x.shape[2:], g.shape[2:], before)
         size = max(s for s in range(lane, TAPS_PER_STEP + 1, lane) if channels % s == 0)
         total, together = len(x) * tiling.tiles, tiling.tiles_per_group(len(x))
         units = count // width * (channels // size)
         parts = min(-(-get_num_threads() // units), -(-total // together))
         sums = np.empty((parts, y.size), y.dtype) if parts > 1 else y
-        parallel_for(
-            kernel, units * parts, to_channels_last(x, channels), channels, x[0, 0].size,
-            tiling.image_positions, to_channels_last(g, count), count, g[0, 0].size, tiling.targets,
-            tiling.tiles, total, together, -(-together // TILE_ROWS) * TILE_ROWS,
-            pad_with_last(np.arange(size)), size, width, lane, np.arange(TAPS) * width, parts,
-            sums.reshape(-1), work=total * channels * count * SQUARE // PRODUCTS_PER_ELEMENT,
+        sizes = GradientSizes(
+            channels, x[0, 0].size, count, g[0, 0].size, tiling.tiles, total, together,
+            -(-together // TILE_ROWS) * TILE_ROWS, width, size, parts,
         )  # fmt: skip
-        if parts > 1:
+        ones, taps = pad_with_last(np.arange(size)), np.arange(TAPS) * width
+        parallel_for(
+            kernel, units * parts, to_channels_last(x, channels), to_channels_last(g, count),
+            (tiling.image_positions, tiling.targets, ones, taps), tuple(sizes), sums.reshape(-1),
+            work=total * channels * count * SQUARE // PRODUCTS_PER_ELEMENT,
+        )  # fmt: skip
+        if parts > 1:  # fewer blocks than threads: each has summed some of the tiles
             np.sum(sums, axis=0, out=y.reshape(-1))
         return is_finite(y)
 

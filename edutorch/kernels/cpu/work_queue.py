@@ -21,12 +21,14 @@ numba cannot express this, so it is written as LLVM IR (see `implicit_gemm.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import binding, ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 __all__ = ["SLOT_WORDS", "FAILURE", "READY", "STATE", "POOL_FLAG", "finish", "serve", "claim_range"]
@@ -57,12 +59,14 @@ PAUSE = {"x86": "llvm.x86.sse2.pause"}.get(binding.get_process_triple()[:3])
 # The first line of a kernel ----------------------------------------------------------------------
 
 
-def type_claim_range(typing: Any, start: Any, stop: Any) -> Any:
+def type_claim_range(typing: Any, start: types.Type, stop: types.Type) -> Any:
     """Type `claim_range`: the range left for this call after the other parts were handed out."""
     return types.UniTuple(start, 2)(start, stop), write_claim_range
 
 
-def write_claim_range(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def write_claim_range(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> Any:
     """Write the code: in a call for a pool, fill its task slots and keep the first part."""
     start, stop = arguments
     first, last = (cgutils.alloca_once_value(builder, argument) for argument in arguments)
@@ -78,7 +82,7 @@ def write_claim_range(context: Any, builder: Any, signature: Any, arguments: Any
         pool = builder.inttoptr(builder.sub(start, INT64(POOL_FLAG)), INT64_POINTER)
         parts = builder.load(pool)
 
-        def row(part: Any) -> Any:
+        def row(part: ir.Value) -> Any:
             return builder.udiv(builder.mul(stop, part), parts)
 
         with cgutils.for_range_slice(builder, INT64(1), parts, INT64(1)) as (part, _):
@@ -98,7 +102,7 @@ def write_claim_range(context: Any, builder: Any, signature: Any, arguments: Any
 claim_range: Any = intrinsic(type_claim_range)
 
 
-def drop_owners(arguments: Any) -> list[Any]:
+def drop_owners(arguments: Sequence[ir.Value]) -> list[Any]:
     """Return a kernel's arguments, the arrays without owners.
 
     An array's struct begins with its owner (a meminfo record of numba's, and a Python object), two
@@ -114,13 +118,15 @@ def drop_owners(arguments: Any) -> list[Any]:
     return result
 
 
-def argument_pointer(builder: Any, slot: Any, argument_struct: Any, index: int) -> Any:
+def argument_pointer(
+    builder: ir.IRBuilder, slot: ir.Value, argument_struct: ir.Type, index: int
+) -> Any:
     """Return the address of an argument in a task slot."""
     arguments = builder.bitcast(builder.gep(slot, [INT64(ARGUMENTS)]), argument_struct.as_pointer())
     return builder.gep(arguments, [INT32(0), INT32(index)])
 
 
-def write_task_function(kernel: Any, argument_struct: Any) -> Any:
+def write_task_function(kernel: ir.Function, argument_struct: ir.Type) -> Any:
     """Write the function that calls a kernel with the arguments of a task slot."""
     function_type = ir.FunctionType(ir.VoidType(), [INT64_POINTER])
     function = ir.Function(kernel.module, function_type, f"{kernel.name}.part")
@@ -148,10 +154,15 @@ def write_task_function(kernel: Any, argument_struct: Any) -> Any:
 # Operations on a task slot -----------------------------------------------------------------------
 
 
-def slot_intrinsic(write: Callable[[Any, Any], Any], result: Any, count: int) -> Any:
+def slot_intrinsic(write: Callable[[Any, Any], Any], result: types.Type, count: int) -> Any:
     """Make an intrinsic of a task slot's address and integers."""
 
-    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def lower(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         slot = builder.inttoptr(arguments[0], INT64_POINTER)
         value = write(builder, (slot, *arguments[1:]))
         return context.get_dummy_value() if value is None else value
@@ -163,25 +174,25 @@ def slot_intrinsic(write: Callable[[Any, Any], Any], result: Any, count: int) ->
     return (unary, binary, ternary)[count - 1]
 
 
-def write_load_state(builder: Any, arguments: Any) -> Any:
+def write_load_state(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> Any:
     return builder.load_atomic(arguments[0], "acquire", 8)
 
 
-def write_store_state(builder: Any, arguments: Any) -> None:
+def write_store_state(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> None:
     slot, state = arguments
     builder.store_atomic(state, slot, "release", 8)
 
 
-def write_exchange_state(builder: Any, arguments: Any) -> Any:
+def write_exchange_state(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> Any:
     return builder.extract_value(builder.cmpxchg(*arguments, "acq_rel", "acquire"), 1)
 
 
-def write_load_word(builder: Any, arguments: Any) -> Any:
+def write_load_word(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> Any:
     slot, index = arguments
     return builder.load(builder.gep(slot, [index]))
 
 
-def write_run_task(builder: Any, arguments: Any) -> None:
+def write_run_task(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> None:
     (slot,) = arguments
     function_type = ir.FunctionType(ir.VoidType(), [INT64_POINTER])
     code = builder.inttoptr(
@@ -205,7 +216,12 @@ run_task = slot_intrinsic(write_run_task, types.void, 1)
 def type_pause(typing: Any) -> Any:
     """Type `pause`: a spin-wait hint, where the CPU has one."""
 
-    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def lower(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
         if PAUSE is not None:
             function_type = ir.FunctionType(ir.VoidType(), [])
             builder.call(cgutils.get_or_insert_function(builder.module, function_type, PAUSE), [])
