@@ -233,7 +233,7 @@ def draw_recorded(recorder: Any, part: Part, groups: list[str], output: str | No
         from ..viz.history.export import drawing_page
         from ..viz.render.static import write_file
 
-        write_file(path, drawing_page(drawing).encode())
+        write_file(path, drawing_page(drawing))
     else:
         drawing.save(path)
     size = f"{len(drawing.snapshot.graph.nodes)} boxes for {len(snapshot.graph.nodes)} nodes"
