@@ -80,6 +80,7 @@ class Adadelta(Optimizer):
         grad = apply_weight_decay(group, lr, param, grad)
         v *= rho
         v += (1 - rho) * grad * grad
+        # u starts at 0: without ε in the numerator, no first step would ever be made.
         change = xp.sqrt(u + eps) / xp.sqrt(v + eps) * grad
         u *= rho
         u += (1 - rho) * change * change

@@ -98,6 +98,7 @@ class Adafactor(Optimizer):
             rows, columns = state["row_var"], state["col_var"]
             rows += one_minus_beta2 * (xp.mean(squares, axis=-1, keepdims=True) - rows)
             columns += one_minus_beta2 * (xp.mean(squares, axis=-2, keepdims=True) - columns)
+            # A rank-1 estimate of v; without the division it would count the mean of v twice.
             mean = xp.mean(rows, axis=-2, keepdims=True)
             v = rows * columns / xp.maximum(mean, eps1)
         else:

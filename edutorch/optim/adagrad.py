@@ -96,5 +96,6 @@ class Adagrad(Optimizer):
         lr, total = learning_rate(group), state["sum"]
         grad = apply_weight_decay(group, lr, param, grad)
         total += grad * grad
+        # The first step has t = 1, and is not decayed.
         current_lr = lr / (1 + (state["step"] - 1) * group["lr_decay"])
         param -= current_lr * grad / (xp.sqrt(total) + group["eps"])

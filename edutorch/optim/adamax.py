@@ -79,5 +79,6 @@ class Adamax(Optimizer):
         m, largest = state["exp_avg"], state["exp_inf"]
         grad = apply_weight_decay(group, lr, param, grad)
         m += (1 - beta1) * (grad - m)
+        # ε is added to |g|, not to the maximum, as in PyTorch: the maximum never becomes 0.
         largest[...] = xp.maximum(beta2 * largest, xp.abs(grad) + group["eps"])
         param -= lr / (1 - beta1 ** state["step"]) * m / largest

@@ -78,10 +78,12 @@ class ASGD(Optimizer):
         self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         step, average = state["step"], state["ax"]
+        # Those of this step have been computed at the end of the last one, as in PyTorch.
         eta, mu = state["eta"].item(), state["mu"].item()
         grad = apply_weight_decay(group, eta, param, grad)
         param *= 1 - group["lambd"] * eta
         param -= eta * grad
+        # ax + 1 · (θ - ax) would round, and is NaN where both are infinite.
         if mu == 1:
             average[...] = param
         else:

@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable
 from itertools import pairwise
 from operator import is_
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -96,7 +97,7 @@ class Trace:
         self.operations.append((name, *[self.index_of(operand) for operand in operands]))
         return Element(self, len(self.operations) - 1)
 
-    def index_of(self, operand: Any) -> int:
+    def index_of(self, operand: Operand) -> int:
         """Return the index of an operand, and add it to the scalars if it is one."""
         if operand.__class__ is Element:
             return operand.index
@@ -154,7 +155,7 @@ def operators(name: str) -> Any:
     They do what `Trace.record` does, in few bytecodes: a rule is traced in every step.
     """
 
-    def forward(self: Element, other: Any) -> Element:
+    def forward(self: Element, other: Operand) -> Element:
         trace = self.trace
         if other.__class__ is Element:
             operand = other.index
@@ -165,14 +166,14 @@ def operators(name: str) -> Any:
         operations.append((name, self.index, operand))
         return Element(trace, len(operations) - 1)
 
-    def swapped(self: Element, other: Any) -> Element:
+    def swapped(self: Element, other: float) -> Element:
         trace = self.trace
         trace.scalars.append(other)
         operations = trace.operations
         operations.append((name, SCALAR, self.index))
         return Element(trace, len(operations) - 1)
 
-    def in_place(self: Element, other: Any) -> Element:
+    def in_place(self: Element, other: Operand) -> Element:
         self.index = forward(self, other).index
         return self
 
@@ -196,7 +197,7 @@ class Element:
     __neg__ = operation("neg")
     __lt__, __gt__ = operation("less"), operation("greater")
 
-    def __setitem__(self, key: Any, value: Element) -> None:
+    def __setitem__(self, key: EllipsisType, value: Element) -> None:
         """Replace the element: `x[...] = y`."""
         self.index = value.index
 
@@ -204,11 +205,15 @@ class Element:
         raise TypeError("a rule with a kernel cannot depend on the values of an array: use where()")
 
 
+Operand = Element | float
+"""What an operator of a rule gets: an element, or a number that is the same for all of them."""
+
+
 class ElementNamespace:
     """NumPy's functions for the elements of a trace."""
 
     @staticmethod
-    def where(condition: Element, x: Any, y: Any) -> Element:
+    def where(condition: Element, x: Operand, y: Operand) -> Element:
         return condition.trace.record("where", condition, x, y)
 
     abs, sqrt, sign = (staticmethod(operation(name)) for name in ("abs", "sqrt", "sign"))
@@ -265,7 +270,7 @@ class FusedKernel:
     def step(
         self,
         optimizer: Optimizer,
-        key: Any,
+        key: object,
         group: Group,
         params: list[Tensor],
         location: CodeLocation,
@@ -309,7 +314,7 @@ class FusedKernel:
         return True
 
     def current_table(
-        self, optimizer: Optimizer, key: Any, group: Group, params: list[Tensor]
+        self, optimizer: Optimizer, key: object, group: Group, params: list[Tensor]
     ) -> PointerTable:
         """Return the table of a group: that of the last step, if it still holds."""
         tables = self.tables.setdefault(optimizer, {})
@@ -363,7 +368,7 @@ class FusedKernel:
     def _step_by_count(
         self,
         optimizer: Optimizer,
-        key: Any,
+        key: object,
         group: Group,
         params: list[Tensor],
         location: CodeLocation,

@@ -94,6 +94,7 @@ class LBFGS(Optimizer):
             state["prev_flat_grad"], state["prev_loss"] = grad, loss
             t = float(group["lr"])
             if state["n_iter"] == 1:
+                # No curvature is known yet: a first step of length 1 in the 1-norm at most.
                 t *= min(1.0, 1.0 / float(grad.abs().sum()))
             state["t"], d = t, state["d"]
             if (slope := float(grad.dot(d))) > -group["tolerance_change"]:
@@ -128,6 +129,7 @@ class LBFGS(Optimizer):
             ro.append(1.0 / curvature)
             state["H_diag"] = curvature / y.dot(y)
         al = state.setdefault("al", [None] * group["history_size"])
+        # Backwards through the history, then forwards: the product with H⁻¹, without a matrix.
         d = -grad
         for i in reversed(range(len(ys))):
             al[i] = steps[i].dot(d) * ro[i]

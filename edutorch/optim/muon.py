@@ -96,6 +96,7 @@ class Muon(Optimizer):
         direction = orthogonalize(
             wrap(momentum_grad), group["ns_coefficients"], group["ns_steps"], group["eps"]
         )
+        # Decoupled, and before the step: the orthogonal direction has a fixed size.
         param *= 1 - lr * group["weight_decay"]
         param -= (
             adjust_lr(lr, group["adjust_lr_fn"], param.shape) * direction.to(wrap(param))._array

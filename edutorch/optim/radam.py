@@ -105,6 +105,7 @@ class RAdam(Optimizer):
         change = lr * m / (1 - beta1**step)
 
         scale = rectified_scale(beta2, step)
+        # The ρ of the first steps is too small: v̂ has no finite variance, and m̂ is not divided.
         if scale:
             change = change * (scale / (xp.sqrt(v) + group["eps"]))
         param -= change

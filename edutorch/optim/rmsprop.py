@@ -89,6 +89,7 @@ class RMSprop(Optimizer):
         variance = v
         if group["centered"]:
             average = state["grad_avg"]
+            # ḡ + (1 - α)(g - ḡ): one product less than α · ḡ + (1 - α) · g, and PyTorch's rounding.
             average += (1 - alpha) * (grad - average)
             variance = v - average * average
         change = grad / (xp.sqrt(variance) + group["eps"])

@@ -76,6 +76,7 @@ class Rprop(Optimizer):
         is_reversed = product < 0
         new_size = xp.where(product > 0, size * grow, xp.where(is_reversed, size * shrink, size))
         size[...] = xp.clip(new_size, min_size, max_size)
+        # With this 0 as the last gradient, the next step keeps η and follows the new sign.
         grad = xp.where(is_reversed, grad * 0, grad)
         param -= xp.sign(grad) * size
         previous[...] = grad

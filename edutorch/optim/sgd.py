@@ -74,5 +74,6 @@ class SGD(Optimizer):
             else:
                 buffer *= momentum
                 buffer += (1 - group["dampening"]) * grad
+            # Nesterov: the gradient where the momentum is about to lead, to first order.
             grad = grad + momentum * buffer if group["nesterov"] else buffer
         param -= lr * grad

@@ -13,6 +13,7 @@ from typing import Any
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import wrap_functions as _guard
+from ..dtypes import DTypeLike
 from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation
 from ..ops.windows import kaiser_values, sum_of_cosines, triangle
@@ -23,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _window_dtype(name: str, M: int, dtype: Any) -> Any:
+def _window_dtype(name: str, M: int, dtype: DTypeLike) -> Any:
     """Return the dtype of a window of `M` samples.
 
     Raises: ValueError: a negative count, or not float32 or float64. TypeError: no integer.
@@ -44,7 +45,7 @@ def _middle(M: int, sym: bool) -> float:
 
 @creation
 def general_cosine(
-    xp: Namespace, M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None
+    xp: Namespace, M: int, *, a: Iterable[float], sym: bool = True, dtype: DTypeLike = None
 ) -> Array:
     """A sum of cosines: w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …
 
@@ -64,7 +65,7 @@ def general_cosine(
 
 @creation
 def general_hamming(
-    xp: Namespace, M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None
+    xp: Namespace, M: int, *, alpha: float = 0.54, sym: bool = True, dtype: DTypeLike = None
 ) -> Array:
     """The general Hamming window: w(t) = alpha - (1 - alpha) cos(2πt).
 
@@ -76,7 +77,7 @@ def general_hamming(
 
 
 @creation
-def hamming(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def hamming(xp: Namespace, M: int, *, sym: bool = True, dtype: DTypeLike = None) -> Array:
     """The Hamming window: w(t) = 0.54 - 0.46 cos(2πt).
 
     >>> edutorch.signal.windows.hamming(3)
@@ -87,7 +88,7 @@ def hamming(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Ar
 
 
 @creation
-def hann(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def hann(xp: Namespace, M: int, *, sym: bool = True, dtype: DTypeLike = None) -> Array:
     """The Hann window: w(t) = ½ - ½ cos(2πt).
 
     >>> edutorch.signal.windows.hann(5)
@@ -98,7 +99,7 @@ def hann(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array
 
 
 @creation
-def blackman(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def blackman(xp: Namespace, M: int, *, sym: bool = True, dtype: DTypeLike = None) -> Array:
     """The Blackman window: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
 
     >>> edutorch.signal.windows.blackman(3).abs().round(decimals=4)
@@ -109,7 +110,7 @@ def blackman(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> A
 
 
 @creation
-def nuttall(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def nuttall(xp: Namespace, M: int, *, sym: bool = True, dtype: DTypeLike = None) -> Array:
     """The minimum 4-term Blackman-Harris window of Nuttall, whose side lobes are very low.
 
     Paper: A. Nuttall, "Some windows with very good sidelobe behavior", 1981.
@@ -124,7 +125,7 @@ def nuttall(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Ar
 
 
 @creation
-def bartlett(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def bartlett(xp: Namespace, M: int, *, sym: bool = True, dtype: DTypeLike = None) -> Array:
     """The Bartlett window: w(t) = 1 - |2t - 1|.
 
     >>> edutorch.signal.windows.bartlett(5)
@@ -135,7 +136,7 @@ def bartlett(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> A
 
 
 @creation
-def cosine(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def cosine(xp: Namespace, M: int, *, sym: bool = True, dtype: DTypeLike = None) -> Array:
     """The cosine window: w[n] = sin(π (n + ½) / M), with M + 1 unless `sym`.
 
     >>> edutorch.signal.windows.cosine(3)
@@ -154,7 +155,7 @@ def exponential(
     center: float | None = None,
     tau: float = 1.0,
     sym: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
 ) -> Array:
     """The exponential window: w[n] = exp(-|n - center| / tau).
 
@@ -177,7 +178,7 @@ def exponential(
 
 @creation
 def gaussian(
-    xp: Namespace, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None
+    xp: Namespace, M: int, *, std: float = 1.0, sym: bool = True, dtype: DTypeLike = None
 ) -> Array:
     """The Gaussian window: w[n] = exp(-½ ((n - middle) / std)²).
 
@@ -197,7 +198,7 @@ def gaussian(
 
 @creation
 def kaiser(
-    xp: Namespace, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None
+    xp: Namespace, M: int, *, beta: float = 12.0, sym: bool = True, dtype: DTypeLike = None
 ) -> Array:
     """The Kaiser window: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
 

@@ -13,6 +13,7 @@ from ..core.tensor import Tensor
 from ..errors import warn
 from ..modes import no_grad
 from ..nn import Module
+from ..optim import Optimizer
 from ..utils.process import defer_interrupts
 from .errors import StepOutputError
 from .log_buffer import LogBook
@@ -190,7 +191,7 @@ class FitLoop:
             self.take_step(optimizer)
         return outputs[-1]
 
-    def take_step(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
+    def take_step(self, optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> None:
         """Run an optimizer step."""
         self.trainer.optimizer_step(optimizer, closure)
         self.pending = 0

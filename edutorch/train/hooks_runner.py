@@ -124,7 +124,9 @@ class HooksRunner:
         """Return a tensor of a batch with the module's device and dtype."""
         return self.precision.tensor(tensor.to(self.device_type))
 
-    def optimizer_step(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
+    def optimizer_step(
+        self, optimizer: Optimizer, closure: Callable[[], Any] | None = None
+    ) -> None:
         """Run an optimizer step with its hooks, unscaling and gradient clipping.
 
         Args:

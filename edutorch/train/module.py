@@ -9,6 +9,7 @@ from ..backends.device import Device
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
+from ..optim import Optimizer
 from ..serialization import load
 from .errors import TrainError, check_choice
 
@@ -117,7 +118,7 @@ class ModuleHooks:
     ) -> None:
         """Called after a batch of a prediction."""
 
-    def on_before_zero_grad(self, optimizer: Any) -> None:
+    def on_before_zero_grad(self, optimizer: Optimizer) -> None:
         """Called before the gradients of the last step are cleared."""
 
     def on_before_backward(self, loss: Tensor) -> None:
@@ -126,7 +127,7 @@ class ModuleHooks:
     def on_after_backward(self) -> None:
         """Called when the gradients are computed (a GradScaler may have scaled them)."""
 
-    def on_before_optimizer_step(self, optimizer: Any) -> None:
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Called before an optimizer step; gradients are complete and unscaled."""
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -187,7 +188,10 @@ class TrainModule(ModuleHooks, Module):
         raise missing_method_error(self, "configure_optimizers(self)")
 
     def configure_gradient_clipping(
-        self, optimizer: Any, gradient_clip_val: float | None, gradient_clip_algorithm: str | None
+        self,
+        optimizer: Optimizer,
+        gradient_clip_val: float | None,
+        gradient_clip_algorithm: str | None,
     ) -> None:
         """Clip the gradients before a step; override it for another kind of clipping."""
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
@@ -240,7 +244,7 @@ class TrainModule(ModuleHooks, Module):
         return schedulers[0] if len(schedulers) == 1 else schedulers or None
 
     def clip_gradients(
-        self, optimizer: Any, gradient_clip_val: float | None = None,
+        self, optimizer: Optimizer, gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:  # fmt: skip
         """Clip the gradients of an optimizer's parameters: by their total "norm", or by "value"."""

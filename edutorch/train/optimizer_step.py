@@ -110,7 +110,7 @@ def config_of(config: Any, monitor: str | None = None) -> LRSchedulerConfig:
     return LRSchedulerConfig(**{"monitor": monitor, **config})
 
 
-def check_optimizer(optimizer: Any) -> Optimizer:
+def check_optimizer(optimizer: object) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise StepOutputError(
             WHO, f"{type(optimizer).__name__} is not an optimizer",
@@ -124,7 +124,7 @@ def short_repr(value: Any) -> str:
     return text if len(text) < 80 else text[:77] + "…"
 
 
-def needs_closure(optimizer: Any) -> bool:
+def needs_closure(optimizer: Optimizer) -> bool:
     """Whether the step of an optimizer needs a closure, as LBFGS does."""
     parameter = inspect.signature(optimizer.step).parameters.get("closure")
     return parameter is not None and parameter.default is inspect.Parameter.empty
@@ -231,12 +231,12 @@ class Precision:
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
         scaled.backward(**settings)
 
-    def unscale(self, optimizer: Any) -> None:
+    def unscale(self, optimizer: Optimizer) -> None:
         """Unscale the gradients, so that they can be inspected and clipped."""
         if self.scaler is not None:
             self.scaler.unscale_(optimizer)
 
-    def step(self, optimizer: Any) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Run an optimizer step; a scaler skips it if the gradients have overflowed."""
         if self.scaler is None:
             optimizer.step()

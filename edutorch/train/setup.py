@@ -12,7 +12,7 @@ from .callbacks.monitor import ModelCheckpoint
 from .errors import TrainError
 from .fit_loop import FitLoop, evaluate
 from .hooks_runner import HooksRunner
-from .module import TrainModule, has_method
+from .module import DataModule, TrainModule, has_method
 from .optimizer_step import SteppingOptimizer, needs_closure, parse_optimizers
 from .resumable_loader import RandomState, as_loader_list, check_loader, single_loader
 
@@ -33,7 +33,9 @@ class TrainerSetup(HooksRunner):
     # Beginning and ending -----------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _run_stage(self, model: Any, datamodule: Any, stage: str) -> Iterator[Any]:
+    def _run_stage(
+        self, model: TrainModule, datamodule: DataModule | None, stage: str
+    ) -> Iterator[Any]:
         """Set up a run, and tear it down at the end of the block, also after an error.
 
         An interrupt ends the run without an exception; errors are reported to the callbacks and
@@ -66,7 +68,7 @@ class TrainerSetup(HooksRunner):
             if datamodule is not None and hasattr(datamodule, "teardown"):
                 datamodule.teardown(stage)
 
-    def _begin(self, model: Any, datamodule: Any, stage: str) -> Any:
+    def _begin(self, model: TrainModule, datamodule: DataModule | None, stage: str) -> Any:
         """Attach a module and set everything up; return the object that provides the loaders."""
         if not isinstance(model, TrainModule):
             raise TrainError(
@@ -89,7 +91,7 @@ class TrainerSetup(HooksRunner):
         self.call("setup", stage)
         return model if datamodule is None else datamodule
 
-    def _train_loader(self, source: Any, dataloaders: Any, datamodule: Any) -> Any:
+    def _train_loader(self, source: Any, dataloaders: Any, datamodule: DataModule | None) -> Any:
         is_datamodule = dataloaders is not None and hasattr(dataloaders, "train_dataloader")
         if is_datamodule and datamodule is None:
             raise TrainError("fit", "give a DataModule by name", hint="fit(model, datamodule=data)")
@@ -168,7 +170,8 @@ class TrainerSetup(HooksRunner):
             moment.restore(self.train_loader, self.device_type)
 
     def _evaluate(
-        self, stage: str, model: Any, dataloaders: Any, ckpt_path: Any, datamodule: Any,
+        self, stage: str, model: TrainModule | None, dataloaders: Any, ckpt_path: str | None,
+        datamodule: DataModule | None,
         verbose: bool,
     ) -> tuple[list[dict[str, float]], list[Any]]:  # fmt: skip
         """Validate, test or predict outside of `fit`."""

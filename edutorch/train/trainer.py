@@ -17,15 +17,15 @@ from ..serialization.safetensors_file import encode_file
 from ..settings import use_deterministic_algorithms
 from ..utils.atomic_files import write_atomically
 from . import checkpoint as checkpoints
-from . import module
-from .callbacks import base
+from . import fit_loop, module, optimizer_step
+from .callbacks import base, monitor, progress, training
 from .callbacks.base import Callback
 from .callbacks.monitor import ModelCheckpoint
 from .callbacks.progress import ProgressBar
 from .errors import TrainError, check_settings, device_type_of
 from .loggers import CSVLogger, Logger
 from .metrics import Metric
-from .module import TrainModule
+from .module import DataModule, TrainModule
 from .optimizer_step import Precision
 from .resumable_loader import without_shuffling
 from .setup import TrainerSetup
@@ -133,7 +133,7 @@ class Trainer(TrainerSetup):
 
     def fit(
         self, model: TrainModule, train_dataloaders: Any = None, val_dataloaders: Any = None,
-        datamodule: Any = None, ckpt_path: Any = None,
+        datamodule: DataModule | None = None, ckpt_path: Any = None,
     ) -> None:  # fmt: skip
         """Train a module.
 
@@ -175,14 +175,14 @@ class Trainer(TrainerSetup):
 
     def validate(
         self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
-        verbose: bool = True, datamodule: Any = None,
+        verbose: bool = True, datamodule: DataModule | None = None,
     ) -> list[dict[str, float]]:  # fmt: skip
         """Run `validation_step` on every batch; return the logged values of each loader."""
         return self._evaluate("validate", model, dataloaders, ckpt_path, datamodule, verbose)[0]
 
     def test(
         self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
-        verbose: bool = True, datamodule: Any = None,
+        verbose: bool = True, datamodule: DataModule | None = None,
     ) -> list[dict[str, float]]:  # fmt: skip
         """Run `test_step` on every batch; return the logged values of each loader.
 
@@ -193,7 +193,7 @@ class Trainer(TrainerSetup):
 
     def predict(
         self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
-        datamodule: Any = None,
+        datamodule: DataModule | None = None,
     ) -> list[Any]:  # fmt: skip
         """Return the outputs of `predict_step` for all batches, for several loaders a list each."""
         outputs = self._evaluate("predict", model, dataloaders, ckpt_path, datamodule, False)[1]
@@ -257,11 +257,6 @@ class Trainer(TrainerSetup):
         return next(
             (callback for callback in self.callbacks if isinstance(callback, ModelCheckpoint)), None
         )
-
-
-for _user in (base, module):  # `typing.get_type_hints` resolves their annotations
-    _user.Trainer = Trainer  # type: ignore[attr-defined]
-base.TrainModule = TrainModule  # type: ignore[attr-defined]
 
 
 def fit(
@@ -352,7 +347,14 @@ class Curves(Callback):
     def __init__(self) -> None:
         self.curves: dict[str, list[float]] = {}
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Add a point to each curve."""
         for name, value in trainer.values.items():
             self.curves.setdefault(name, []).append(value)
+
+
+# Their annotations name it: `typing.get_type_hints` looks it up in their globals.
+for _user in (base, checkpoints, fit_loop, module, monitor, optimizer_step, progress, training):
+    _user.Trainer = Trainer  # type: ignore[attr-defined]
+for _user in (base, monitor, progress, training):
+    _user.TrainModule = TrainModule  # type: ignore[attr-defined]

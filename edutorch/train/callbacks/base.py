@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.tensor import Tensor
+from ...optim import Optimizer
 
 if TYPE_CHECKING:
     from ..module import TrainModule
@@ -172,7 +173,9 @@ class Callback:
     ) -> None:
         """Called after a batch of a prediction."""
 
-    def on_before_zero_grad(self, trainer: Trainer, pl_module: TrainModule, optimizer: Any) -> None:
+    def on_before_zero_grad(
+        self, trainer: Trainer, pl_module: TrainModule, optimizer: Optimizer
+    ) -> None:
         """Called before the gradients of the last step are cleared."""
 
     def on_before_backward(self, trainer: Trainer, pl_module: TrainModule, loss: Tensor) -> None:
@@ -182,7 +185,7 @@ class Callback:
         """Called when the gradients are computed (a GradScaler may have scaled them)."""
 
     def on_before_optimizer_step(
-        self, trainer: Trainer, pl_module: TrainModule, optimizer: Any
+        self, trainer: Trainer, pl_module: TrainModule, optimizer: Optimizer
     ) -> None:
         """Called before an optimizer step; gradients are complete and unscaled."""
 

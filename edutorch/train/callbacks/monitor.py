@@ -12,7 +12,9 @@ from ..errors import SettingError, check_at_least, check_choice, missing_monitor
 from .base import Callback
 
 if TYPE_CHECKING:
+    from ..module import TrainModule
     from ..trainer import Trainer
+
 
 __all__ = ["EarlyStopping", "ModelCheckpoint", "Monitor"]
 
@@ -99,17 +101,17 @@ class EarlyStopping(Monitor):
         self.best_score = self.worst
         self.reason = ""
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Check the value if nothing is validated."""
         if self.on_epochs or (self.on_epochs is None and not trainer.can_validate()):
             self.look(trainer)
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Check the value after a validation during training."""
         if trainer.state == "fit" and not trainer.sanity_checking and not self.on_epochs:
             self.look(trainer)
 
-    def look(self, trainer: Any) -> None:
+    def look(self, trainer: Trainer) -> None:
         """Compare the newest value with the best one, and stop training if it is due."""
         if not self.strict and self.monitor not in trainer.values:
             return
@@ -214,25 +216,25 @@ class ModelCheckpoint(Monitor):
     # When ---------------------------------------------------------------------------------
 
     def on_train_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+        self, trainer: Trainer, pl_module: TrainModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Save after every `every_n_train_steps` steps."""
         every = self.every_n_train_steps
         if every and trainer.global_step % every == 0 and trainer.global_step != self._last_step:
             self.save(trainer)
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Save after a validation during training."""
         if trainer.state == "fit" and not trainer.sanity_checking and not self.behind_epoch:
             self.save_in_epoch(trainer)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Save after an epoch without a validation."""
         validates = trainer.can_validate() and self.behind_epoch is not False
         if self.behind_epoch or (self.behind_epoch is None and not validates):
             self.save_in_epoch(trainer)
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Save the end of a training that stopped in the middle of an epoch, without monitor."""
         if (
             self.monitor is None
@@ -241,7 +243,7 @@ class ModelCheckpoint(Monitor):
         ):
             self.save(trainer)
 
-    def save_in_epoch(self, trainer: Any) -> None:
+    def save_in_epoch(self, trainer: Trainer) -> None:
         """Save if the epoch is due and these weights have not been saved yet."""
         every = self.every_n_epochs
         fresh = trainer.global_step != self._last_step
@@ -254,7 +256,7 @@ class ModelCheckpoint(Monitor):
 
     # What ---------------------------------------------------------------------------------
 
-    def save(self, trainer: Any) -> None:
+    def save(self, trainer: Trainer) -> None:
         """Save the checkpoint if it is among the best, and as the last one."""
         if not self.saves_anything():
             return
@@ -302,7 +304,7 @@ class ModelCheckpoint(Monitor):
             self.best_model_path, self.best_model_score = path, score
         return removed
 
-    def free_path(self, folder: Path, trainer: Any) -> str:
+    def free_path(self, folder: Path, trainer: Trainer) -> str:
         """Return an unused file name: the template, with a version if necessary."""
         name = self.format_checkpoint_name(
             {**trainer.values, "epoch": trainer.current_epoch, "step": trainer.global_step}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import check_at_least
 from .base import Callback
+
+if TYPE_CHECKING:
+    from ..module import TrainModule
+    from ..trainer import Trainer
 
 __all__ = ["ProgressBar"]
 
@@ -39,7 +43,7 @@ class ProgressBar(Callback):
                 dynamic_ncols=True, mininterval=0.05,
             )  # fmt: skip
 
-    def move(self, name: str, done: int, trainer: Any) -> None:
+    def move(self, name: str, done: int, trainer: Trainer) -> None:
         """Update a bar if it is due."""
         bar = self.bars.get(name)
         if bar is None or not (done % self.refresh_rate == 0 or done == bar.total):
@@ -53,7 +57,7 @@ class ProgressBar(Callback):
         if bar is not None:
             bar.close()
 
-    def bar_values(self, trainer: Any) -> dict[str, str]:
+    def bar_values(self, trainer: Trainer) -> dict[str, str]:
         """Return the values shown after the bar, as text."""
         return {name: f"{value:.4g}" for name, value in trainer.progress_bar_metrics.items()}
 
@@ -68,18 +72,18 @@ class ProgressBar(Callback):
 
     # Hooks --------------------------------------------------------------------------------
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Open the bar of an epoch."""
         self.close("train")
         self.open("train", f"Epoch {trainer.current_epoch}", trainer.num_training_batches, True)
 
     def on_train_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+        self, trainer: Trainer, pl_module: TrainModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Move the bar."""
         self.move("train", batch_idx + 1, trainer)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Show the values of the epoch."""
         bar = self.bars.get("train")
         if bar is not None:
@@ -87,28 +91,32 @@ class ProgressBar(Callback):
             if self.leave:
                 self.close("train")
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """End the bar."""
         self.close("train")
 
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Open a bar for the validation, which disappears at its end."""
         self.open("validation", "Validating", trainer.num_evaluation_batches, False)
         self.done = 0
 
-    def on_validation_batch_end(self, trainer: Any, pl_module: Any, *batch: Any) -> None:
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: TrainModule, *batch: Any
+    ) -> None:
         """Move the bar."""
         self.done += 1
         self.move("validation", self.done, trainer)
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Close the bar, and show the results in the bar of the training."""
         self.close("validation")
         bar = self.bars.get("train")
         if bar is not None:
             bar.set_postfix(self.bar_values(trainer))
 
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: Trainer, pl_module: TrainModule, exception: BaseException
+    ) -> None:
         """Close all bars."""
         for name in list(self.bars):
             self.close(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.tensor import Tensor
 from ...optim.swa_utils import SWALR, AveragedModel, update_bn
@@ -13,6 +13,10 @@ from ..errors import SettingError, check_at_least, check_choice
 from ..optimizer_step import LRSchedulerConfig
 from ..resumable_loader import map_tensors
 from .base import Callback
+
+if TYPE_CHECKING:
+    from ..module import TrainModule
+    from ..trainer import Trainer
 
 __all__ = [
     "GradientAccumulationScheduler", "LambdaCallback", "LearningRateMonitor",
@@ -35,7 +39,7 @@ class LearningRateMonitor(Callback):
         self.lrs: dict[str, list[float]] = {}
 
     def on_train_batch_start(
-        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+        self, trainer: Trainer, pl_module: TrainModule, batch: Any, batch_idx: int
     ) -> None:
         """Log the rate of this step."""
         if (
@@ -45,12 +49,12 @@ class LearningRateMonitor(Callback):
             wanted = None if self.logging_interval else "step"
             self.log_rates(trainer, wanted)
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Log the rate of this epoch."""
         if self.logging_interval != "step":
             self.log_rates(trainer, None if self.logging_interval else "epoch")
 
-    def log_rates(self, trainer: Any, interval: str | None) -> None:
+    def log_rates(self, trainer: Trainer, interval: str | None) -> None:
         """Log the learning rates of all optimizers, or of those with this scheduler interval."""
         configs = {
             id(lr_scheduler_config.scheduler.optimizer): lr_scheduler_config
@@ -99,7 +103,7 @@ class GradientAccumulationScheduler(Callback):
             check_at_least("GradientAccumulationScheduler", "a number of batches", factor, 1)
         self.scheduling = dict(sorted(scheduling.items()))
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Set the number of batches for this epoch."""
         begun = [epoch for epoch in self.scheduling if epoch <= trainer.current_epoch]
         trainer.accumulate_grad_batches = self.scheduling[begun[-1]] if begun else 1
@@ -142,42 +146,42 @@ class Timer(Callback):
         self._before[stage] = self.time_elapsed(stage)
         self._began.pop(stage, None)
 
-    def look(self, trainer: Any) -> None:
+    def look(self, trainer: Trainer) -> None:
         """Stop training if no time is left."""
         left = self.time_remaining()
         if left is not None and left <= 0:
             trainer.should_stop = True
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Start the clock."""
         self.begin("train")
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Stop the clock."""
         self.end("train")
 
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Start the clock of validations."""
         self.begin("validate")
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Stop the clock of validations."""
         self.end("validate")
 
-    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_test_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Start the clock of the test."""
         self.begin("test")
 
-    def on_test_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_test_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Stop the clock of the test."""
         self.end("test")
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *batch: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: TrainModule, *batch: Any) -> None:
         """Look at the clock."""
         if self.interval == "step":
             self.look(trainer)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Look at the clock."""
         if self.interval == "epoch":
             self.look(trainer)
@@ -268,7 +272,7 @@ class StochasticWeightAveraging(Callback):
         self.average: AveragedModel | None = None
         self._saved: dict[str, Any] | None = None
 
-    def start_epoch(self, trainer: Any) -> int:
+    def start_epoch(self, trainer: Trainer) -> int:
         """Return the epoch at which averaging starts."""
         if isinstance(self.swa_epoch_start, int):
             return self.swa_epoch_start
@@ -279,7 +283,7 @@ class StochasticWeightAveraging(Callback):
             )  # fmt: skip
         return int(trainer.max_epochs * self.swa_epoch_start)
 
-    def begin(self, trainer: Any, pl_module: Any) -> None:
+    def begin(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Create the average, and replace the schedulers."""
         pl_module._trainer = None  # so that it is not copied with the module
         try:
@@ -292,17 +296,17 @@ class StochasticWeightAveraging(Callback):
         ]
         trainer.lr_scheduler_configs = [LRSchedulerConfig(scheduler) for scheduler in schedulers]
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Start averaging if it is due."""
         if self.average is None and trainer.current_epoch >= self.start_epoch(trainer):
             self.begin(trainer, pl_module)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Add the weights of this epoch to the average."""
         if self.average is not None:
             self.average.update_parameters(pl_module)
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Load the average into the module."""
         if self.average is None or not int(self.average.n_averaged):
             return
@@ -319,7 +323,9 @@ class StochasticWeightAveraging(Callback):
         """Keep the state until the module is known."""
         self._saved = state_dict["average"]
 
-    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: TrainModule, checkpoint: dict[str, Any]
+    ) -> None:
         """Restore the average if averaging had started."""
         if self._saved is not None:
             self.begin(trainer, pl_module)

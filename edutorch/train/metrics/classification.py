@@ -50,7 +50,7 @@ class ClassificationMetric(Metric):
         self.num_classes = 2 if num_classes is None else num_classes
         self.add_state("counts", np.zeros((self.num_classes, self.num_classes), np.int64))
 
-    def update(self, preds: Any, target: Any) -> None:
+    def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch."""
         chosen, true = self.labels(to_numpy(preds), to_numpy(target))
         pairs = true.ravel() * self.num_classes + chosen.ravel()
@@ -187,7 +187,7 @@ class ConfusionMatrix(ClassificationMetric):
         return result(safe_divide(self.counts, self.counts.sum(axis, keepdims=True)))
 
 
-def safe_divide(top: Any, bottom: Any) -> np.ndarray:
+def safe_divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     """Return top / bottom, and 0 where the divisor is 0."""
     top, bottom = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
     return np.divide(top, bottom, out=np.zeros(top.shape), where=bottom != 0)
@@ -248,7 +248,7 @@ class AUROC(Metric):
         self.add_state("scores", [])
         self.add_state("targets", [])
 
-    def update(self, preds: Any, target: Any) -> None:
+    def update(self, preds: Tensor, target: Tensor) -> None:
         """Store a batch: the ranks of all scores are needed."""
         scores, true = to_numpy(preds), to_numpy(target)
         if self.task == "binary":

@@ -64,7 +64,7 @@ class MeanSquaredError(Metric):
         self.add_state("total", 0.0)
         self.add_state("count", 0)
 
-    def update(self, preds: Any, target: Any) -> None:
+    def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch."""
         off = differences(self, preds, target)
         self.total += float((off**2).sum())
@@ -93,7 +93,7 @@ class MeanAbsoluteError(Metric):
         self.add_state("total", 0.0)
         self.add_state("count", 0)
 
-    def update(self, preds: Any, target: Any) -> None:
+    def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch."""
         off = differences(self, preds, target)
         self.total += float(np.abs(off).sum())
@@ -121,7 +121,7 @@ class R2Score(Metric):
             self.add_state(name, np.zeros(()))
         self.add_state("count", 0)
 
-    def update(self, preds: Any, target: Any) -> None:
+    def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch."""
         off, true = differences(self, preds, target), to_numpy(target).astype(np.float64)
         if true.ndim not in (1, 2):
@@ -178,7 +178,7 @@ class Perplexity(Metric):
         self.add_state("total", 0.0)
         self.add_state("count", 0)
 
-    def update(self, preds: Any, target: Any) -> None:
+    def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch."""
         logits, true = to_numpy(preds).astype(np.float64), to_numpy(target)
         if logits.ndim != true.ndim + 1 or logits.shape[:-1] != true.shape:
@@ -205,7 +205,7 @@ class Perplexity(Metric):
         return result(np.exp(self.total / self.count))
 
 
-def differences(metric: Metric, preds: Any, target: Any) -> np.ndarray:
+def differences(metric: Metric, preds: Tensor, target: Tensor) -> np.ndarray:
     """Return prediction - target in float64."""
     own, other = to_numpy(preds).astype(np.float64), to_numpy(target).astype(np.float64)
     check_same_shape(metric, own, other)
