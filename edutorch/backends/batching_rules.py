@@ -99,9 +99,9 @@ Axes = Sizes | None
 
 
 def as_tuple(sizes: Sizes) -> tuple[int, ...]:
-    if isinstance(sizes, int):
-        return (sizes,)
-    return tuple(sizes) if hasattr(sizes, "__len__") else (sizes,)  # NumPy's integers have none
+    if isinstance(sizes, int | np.integer):
+        return (int(sizes),)
+    return tuple(sizes)
 
 
 RULES: dict[str, Callable[..., Any]] = {}

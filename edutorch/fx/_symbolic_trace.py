@@ -156,6 +156,11 @@ class ProxyPatches:
         self.undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> None:
+        self.patch_modules()
+        self.patch_functions()
+
+    def patch_modules(self) -> None:
+        """Let calls of modules, and their parameters, become nodes."""
         # Every module is called through the tracer, which decides.
         tracer, calling = self.tracer, Module.__call__
 
@@ -183,6 +188,10 @@ class ProxyPatches:
             return proxies[path]
 
         self.replace_slot(ModuleTree, "__getattr__", read)
+
+    def patch_functions(self) -> None:
+        """Let functions that are no ops accept proxies: ops do so by `__torch_function__`."""
+        tracer = self.tracer
         known: dict[int, Any] = {}
         for scope in (functional.__dict__, sys.modules[PACKAGE].__dict__):
             for name, value in list(scope.items()):

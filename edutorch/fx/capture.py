@@ -18,7 +18,7 @@ from typing import Any
 from ..core.autograd.graph import LEAF
 from ..core.autograd.versions import clock
 from ..core.tensor import Tensor
-from ..modes import current
+from ..modes import Modes, current
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import captured_graph, primitives
 from .capture_context import Tracer
@@ -137,9 +137,16 @@ class CaptureSession:
             leaves, captured.spec = tree_flatten(captured.result)
             self.finish(leaves)
         unwrap_saved(flat_tensors(captured.result), self.start)
+        captured.again = states != [len(optimizer.state) for optimizer in self.reach.optimizers]
+        self.record_side_effects(mode, randomness)
+        self.find_escaped_tensors()
+        return captured
+
+    def record_side_effects(self, mode: Modes, randomness: tuple[Any, ...]) -> None:
+        """Record what the run has changed that the next call would find."""
+        captured = self.captured
         if current() is not mode and current() != mode:
             captured.reasons.append(("the function leaves other modes in force", "?"))
-        captured.again = states != [len(optimizer.state) for optimizer in self.reach.optimizers]
         changed = self.reach.changed()
         if changed:
             captured.reasons.append((f"the function changes something: {changed}", "?"))
@@ -148,8 +155,6 @@ class CaptureSession:
             text = "random numbers are drawn from Python's or NumPy's own generator"
             captured.reasons.append((text, "?"))
             captured.changes = True
-        self.find_escaped_tensors()
-        return captured
 
     def check_state(self) -> None:
         """Record which reachable objects no graph can represent, and the tensors' nodes."""

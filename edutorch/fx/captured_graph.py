@@ -179,21 +179,27 @@ class BackwardNodes:
     gradients: list[tuple[Node, Node | None]]  # (placeholder of the input, node of its gradient)
 
 
-def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> BackwardNodes | None:
-    """Run backward from the results, and return the nodes of the gradients."""
-    tracer, captured = capturing.tracer, capturing.captured
-    targets: dict[Any, Node] = {}  # the autograd edge of an input -> its placeholder
+def input_edges(capturing: CaptureSession) -> dict[Any, Node]:
+    """Return the placeholder of each input, by its autograd edge."""
+    targets: dict[Any, Node] = {}
     for tensor, traced in capturing.patches.lifted:
         if tensor._node is LEAF:
             targets[tensor] = traced._node or traced.node
         # It has got a history inside of the function.
         elif tensor._node is not None and tensor._node._order > capturing.start:
             targets[tensor._node] = traced._node or traced.node
-    placeholders = {id(traced): node for node, traced in tracer.inputs if traced is not None}
+    inputs = capturing.tracer.inputs
+    placeholders = {id(traced): node for node, traced in inputs if traced is not None}
     for tensor, traced in capturing.patches.lifted:
         edge = tensor if tensor._node is LEAF else tensor._node
         if edge is not None and edge in targets:
             targets[edge] = placeholders[id(traced)]
+    return targets
+
+
+def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> BackwardNodes | None:
+    """Run backward from the results, and return the nodes of the gradients."""
+    tracer, captured, targets = capturing.tracer, capturing.captured, input_edges(capturing)
     roots, starts, edges, partials = [], [], [], []
     for position, tensor in enumerate(tensors):
         node = tensor._node
