@@ -118,8 +118,10 @@ class Function:
         """
         ctx = Context()
         tensors = [argument for argument in args if isinstance(argument, Tensor)]
+        # Also of what is no tensor: positions are those of the arguments of forward.
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)
         recording = is_grad_enabled() and any(ctx.needs_input_grad)
+        # Before forward runs: it may write into an input, which then has another node.
         edges = tuple(edge_of(tensor) for tensor in tensors)
         has_setup_context = cls.setup_context is not Function.setup_context
         if current().listeners:
@@ -128,6 +130,7 @@ class Function:
         else:
             result = run_forward(cls, ctx, args, has_setup_context)
         outputs = result if isinstance(result, tuple) else (result,)
+        # The write is counted before the outputs are made: they are newer than it.
         for dirty in ctx._dirty:
             refuse_dirty(cls, dirty, tensors, outputs)
             dirty._bump()
@@ -245,6 +248,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(ctx: Any, *gradients: Any) -> Any:
         with no_grad():
             returned = backward(ctx, *gradients)
+        # Nothing is recorded here: there is no second derivative to refuse.
         if not is_grad_enabled():
             return returned
         results = list(returned) if isinstance(returned, tuple | list) else [returned]
@@ -252,6 +256,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         if not any(isinstance(value, Tensor) and value._node is not None for value in dependencies):
             return returned
         positions = [i for i, result in enumerate(results) if isinstance(result, Tensor)]
+        # New leaves under a node that raises: the error comes only if that node is run.
         leaves = [results[i].detach() for i in positions]
         for leaf in leaves:
             leaf._node = LEAF

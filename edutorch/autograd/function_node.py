@@ -63,7 +63,9 @@ class FunctionNode(Node):
         """Call the user's backward with a gradient per output, and check its results."""
         by_output = g.by_output if g.__class__ is OutputGradients else {self.output_index: g}
         gradients = [self.output_gradient(by_output, i, recording) for i in range(self.outputs)]
+        # The user's code may write into an array that a lazy gradient still refers to.
         materialize_pending()
+        # Only with create_graph is the user's backward a part of the graph.
         with enable_grad() if recording and is_grad_enabled() else no_grad():
             returned = self.function.backward(self.ctx, *gradients)
         results = self.check_gradients(
@@ -85,6 +87,7 @@ class FunctionNode(Node):
         if g is not None:
             g = conjugate(g, recording)
             return g if recording else wrap(g)
+        # `set_materialize_grads(False)`: the user wants None, not zeros.
         if array_maker is None or not self.ctx._materialize:
             return None
         backend, shape, dtype = array_maker
@@ -111,6 +114,7 @@ class FunctionNode(Node):
                 continue
             if not isinstance(g, Tensor):
                 raise GradientError(name, f"expected Tensor or None (got {type(g).__name__})")
+            # An argument that is no tensor.
             if edge_number is None:
                 raise GradientError(
                     name,
@@ -120,6 +124,7 @@ class FunctionNode(Node):
             edge = self.edges[edge_number]
             if edge is not None:
                 shape = tuple(edge.shape)
+                # A gradient of a larger shape is summed by the engine, as after broadcasting.
                 if not can_sum_to(tuple(g.shape), shape):
                     raise GradientError(
                         name,

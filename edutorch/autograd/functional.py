@@ -306,6 +306,7 @@ def jacobian(
     check_strategy("jacobian", strategy, strict, vectorize, create_graph)
     is_tuple, tensors = as_tuple(inputs, "jacobian", "inputs")
     if strategy == "forward-mode":
+        # A pass per element of the inputs: better than backward where there are more outputs.
         columns = jacfwd(func, tuple(range(len(tensors))))(*(tensor.detach() for tensor in tensors))
         return columns if is_tuple else unwrap_single_input(columns)
     leaves = leaves_of(tensors, create_graph)
@@ -385,12 +386,14 @@ def hessian(
     scalar_function = require_scalar(func, "hessian")
 
     def gradient_function(*values: Tensor) -> Any:
+        # Reverse over reverse: the graph of the gradient is walked once for each of its elements.
         gradients = jacobian(scalar_function, values, create_graph=True, strict=strict)
         if strict:
             check_requires_grad(gradients, "hessian", strict, True)
         return gradients if is_tuple else gradients[0]
 
     if outer_jacobian_strategy == "forward-mode":
+        # Forward over reverse: one backward pass, with a tangent for each element.
         count = len(inputs) if is_tuple else 1
         forward_gradient = grad_of(scalar_function, tuple(range(count)) if is_tuple else 0)
         return jacobian(

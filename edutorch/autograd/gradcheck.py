@@ -76,6 +76,7 @@ class GradientChecker:
         """Return the differentiable outputs of the function."""
         results = self.func(*values)
         results = [results] if isinstance(results, Tensor) else list(results)
+        # Integers, as of argmax, have no derivative.
         return [result for result in results if result.dtype.category >= 2]
 
     def leaves(self) -> list[Tensor]:
@@ -85,6 +86,7 @@ class GradientChecker:
         self, description: str, computed: Any, differences: Any, side: str = "backward"
     ) -> None:
         """Raise GradientError unless two derivatives agree."""
+        # Differences of order eps² and rounding of order 1/eps: hence float64 and these tolerances.
         if not np.allclose(computed, differences, self.rtol, self.atol, equal_nan=True):
             worst = np.unravel_index(np.abs(computed - differences).argmax(), np.shape(computed))
             worst = tuple(int(index) for index in worst)
@@ -96,6 +98,7 @@ class GradientChecker:
     def numeric_jvp(self, directions: Sequence[np.ndarray], output_index: int) -> np.ndarray:
         """Return the tangent of one output along directions, by central differences."""
         sides = []
+        # Central differences: the error is of order eps², with one side it would be eps.
         for step in (self.eps, -self.eps):
             values = list(self.inputs)
             for position, direction in zip(self.positions, directions, strict=True):
@@ -105,6 +108,7 @@ class GradientChecker:
         return (sides[0] - sides[1]) / (2 * self.eps)
 
     def directions(self) -> list[np.ndarray]:
+        # Fixed seeds: a check that fails must fail again.
         return [random_weights(leaf.shape, leaf, 31 + i) for i, leaf in enumerate(self.leaves())]
 
     # The checks ----------------------------------------------------------------------------
@@ -115,6 +119,7 @@ class GradientChecker:
             weights = random_weights(output.shape, output, index)
             start = tensor(weights, dtype=output.dtype, device=output.device)
             gradients = self.gradients(output, start)
+            # Twice: a backward that adds up in another order each time is found here.
             second_run = self.gradients(output, start)
             for position, g, second in zip(self.positions, gradients, second_run, strict=True):
                 if np.abs(g - second).max(initial=0) > nondet_tol:

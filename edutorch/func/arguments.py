@@ -42,6 +42,7 @@ class SelectedArguments:
         if len(set(self.positions)) < len(positions):
             raise GradientError(name, f"argnums must be different numbers, got {argnums}")
         self.name, self.args, self.is_single = name, list(args), isinstance(argnums, int)
+        # An int for argnums returns a bare gradient, a tuple of one returns a tuple.
         selected: Any = tuple(args[position] for position in self.positions)
         self.tensors, self.spec = flatten_tensors(name, selected[0] if self.is_single else selected)
 
@@ -84,6 +85,7 @@ def record_call(
         differentiation_input(lift_to_innermost(tensor), is_recording)
         for tensor in selected.tensors
     ]
+    # As PyTorch's transforms do: `no_grad` around them does not reach inside.
     with enable_grad():
         return selected.call(func, kwargs, leaves), leaves
 
@@ -95,6 +97,7 @@ def has_outer_graph(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool
     This function marks `leaves` as such.
     """
     for leaf in leaves:
+        # A mark at the leaf: it is found again through graphs that outlive this call.
         leaf.__dict__["_is_done"] = True
     tensors = [tensor for output in outputs for tensor in (output, *tangents_of(output))]
     nodes = [tensor if tensor._node is LEAF else tensor._node for tensor in tensors if tensor._node]

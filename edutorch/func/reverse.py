@@ -31,6 +31,7 @@ def compute_gradients(
     outputs: Sequence[Tensor], leaves: Sequence[Tensor], cotangents: Any, nested: bool, retain: bool
 ) -> tuple[Tensor, ...]:
     """Run backward; an input that the outputs do not depend on has the gradient 0."""
+    # An output that depends on none of the inputs has no graph to walk.
     pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y._node is not None]
     gradients = backward_grad(
         [y for y, _ in pairs], leaves, [v for _, v in pairs],
@@ -64,9 +65,11 @@ def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                 {"returned": getattr(value, "shape", type(value).__name__)},
                 "sum or average the result, or use vjp or jacrev",
             )
+        # Inside of another transform the result is differentiated again: the pass is recorded.
         is_nested = has_outer_graph([value], leaves)
         gradients = compute_gradients([value], leaves, [ones_like(value)], is_nested, False)
         gradient_tree = selected.tree(gradients)
+        # Nobody asks for a gradient by these leaves any more: release their graph.
         if not is_nested:
             value, aux = detach_tree(value), detach_tree(aux)
         return gradient_tree, (value, aux) if has_aux else value
@@ -117,6 +120,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     def vjp_fn(
         *cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
     ) -> Any:
+        # PyTorch takes vjp_fn(v) for one output and vjp_fn(v1, v2) for a tuple of them.
         tree = cotangents[0] if len(cotangents) == 1 else cotangents
         cotangent_tensors, cotangent_spec = flatten_tensors("vjp", tree)
         if cotangent_spec != spec:

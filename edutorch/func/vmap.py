@@ -59,6 +59,7 @@ def vmap(
     if chunk_size is not None and not (chunk_size == "auto" or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
+    # Without `updated` a module's attributes would be copied to the function.
     @functools.wraps(func, updated=())
     def function(*args: Any, **kwargs: Any) -> Any:
         check_out_dims(out_dims, func)
@@ -67,6 +68,7 @@ def vmap(
         def call(tensors: Sequence[Any]) -> Any:
             return call_mapped(func, mapped, tensors, kwargs, out_dims, randomness)
 
+        # Chunks bound the memory: the intermediate results of all examples exist at once.
         if chunk_size is None or chunk_size >= mapped.size:
             return call(mapped.leaves)
         parts = [call(chunk) for chunk in mapped.chunks(chunk_size)]
@@ -172,6 +174,7 @@ def broadcast_dims(dims: Dims, tree: Any) -> list[Any] | None:
     assert children is not None
     if len(children[0]) != len(inside[0]):
         return None
+    # By key: two dicts may list the same keys in another order.
     if isinstance(tree, dict):
         if dims.keys() != tree.keys():
             return None
@@ -195,6 +198,7 @@ def call_mapped(
 ) -> Any:
     """Call `func` inside a new level."""
     pairs = list(zip(leaves, mapped.dims, strict=True))
+    # Any mapped tensor says the device and the batch size: they have been compared.
     first, dim = next(pair for pair in pairs if pair[1] is not None)
     outer = current().batches
     inner = outer[-1] if outer else backends.of(first._array)
@@ -325,6 +329,7 @@ def functional_call(
         if repeated:
             raise ValueError(f"{sorted(repeated)} appear in multiple dictionaries")
         tensors |= dict_
+    # A list is one argument; only a tuple is several, as in PyTorch.
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with reparametrize_module(module, tensors, tie_weights, strict):
         return module(*args, **(kwargs or {}))
