@@ -87,7 +87,7 @@ class Blas:
 def blas() -> Blas | None:
     """Return NumPy's library of matrix products; None if it is none that can be called."""
     if struct.calcsize("P") != 8 or sys.byteorder != "little":
-        return None  # how numbers are passed is known for the others: see kernels/cpu/gemm_microkernel.py
+        return None  # how numbers are passed is known for the others: see kernels/cpu/
     for library in candidates():
         for prefix, suffix in NAMES:
             if hasattr(library, f"{prefix}cblas_sgemm{suffix}"):
