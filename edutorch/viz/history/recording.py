@@ -148,6 +148,7 @@ class History(Panel):
 
         Raises: StepError: it is not kept.
         """
+        # A copy: the loop's thread may drop steps meanwhile.
         moments = self.moments
         if step < 0 and -step <= len(moments):
             return moments[step]
@@ -194,6 +195,7 @@ class History(Panel):
     def step_ended(self, recorder: Recorder) -> None:
         """Keep the step, if it was sampled, and not only what was on screen."""
         if recorder.step_values is not None and recorder.trace is not None:
+            # Only what was on screen: a reader who looks back may look somewhere else.
             if recorder.light is not None and not recorder.light.row_map.whole:
                 return
             graph = recorder.trace.snapshot.graph
@@ -248,6 +250,7 @@ class History(Panel):
         self._moments = [*kept, last]
         for moment in others:
             self._drop(moment)
+        # Steps that come sooner than this replace the latest one from now on.
         self._stride = (last.step - kept[0].step) / len(kept)
 
     def _count_bytes(self, graph: Graph, packed: PackedValues) -> Graph:

@@ -183,6 +183,7 @@ class Drawing:
         Without Pillow, Graphviz draws it: histograms as text, no legend, no curves.
         """
         try:
+            # Our own painter first: Graphviz knows neither thumbnails nor the legend.
             return png_of(self.svg)
         except ImportError:
             text_of = functools.partial(dot_text, self.snapshot)
@@ -339,6 +340,7 @@ def polish_tree(svg: str, graph: Graph) -> Any:
     root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
     groups = {group.get("id"): group for group in iter_elements(root, "g")}
     for text in iter_elements(root, "text"):
+        # Graphviz writes the one font that it measured with; a reader may have another.
         text.set("font-family", MONO)
     for node in graph.nodes:
         group = groups[node.id]
@@ -406,6 +408,7 @@ def add_footer(root: Element, footer: Footer) -> None:
     root.set("viewBox", f"{left:.2f} 0 {full:.2f} {end:.2f}")
     page = element(root, "rect", x=f"{left:.2f}", y="0", width=f"{full:.2f}",
                    height=f"{end:.2f}", rx="6", fill=PAGE)  # fmt: skip
+    # First in the file is drawn first: behind all else.
     root.remove(page)
     root.insert(0, page)
     root.set("width", f"{full:.2f}pt")

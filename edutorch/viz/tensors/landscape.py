@@ -237,6 +237,7 @@ def directions(
     for column in (-1, -2):
         # An eigenvector of the Gram matrix, back in the space of the parameters.
         main = vectors[:, column] @ moves
+        # A straight trajectory has no second direction: zero instead of noise.
         size = float(np.linalg.norm(main))
         mains.append(main / size if size > 1e-12 * np.sqrt(values[-1]) else np.zeros_like(main))
     path = np.stack([moves @ main for main in mains], axis=1)
@@ -259,6 +260,7 @@ def random_like(parameters: list[Any], generator: np.random.Generator) -> Direct
         own = flat_host_array(parameter).reshape(array.shape[0], -1)
         noise = generator.standard_normal(own.shape)
         lengths = np.linalg.norm(noise, axis=1, keepdims=True)
+        # Else a layer with small weights would be thrown far away, as the paper explains.
         noise *= np.linalg.norm(own, axis=1, keepdims=True) / np.maximum(lengths, 1e-12)
         direction.append(backend.from_numpy(noise.reshape(array.shape).astype(dtype)))
     return direction
