@@ -97,7 +97,7 @@ class Trace:
         self.operations.append((name, *[self.index_of(operand) for operand in operands]))
         return Element(self, len(self.operations) - 1)
 
-    def index_of(self, operand: Operand) -> int:
+    def index_of(self, operand: Any) -> int:
         """Return the index of an operand, and add it to the scalars if it is one."""
         if operand.__class__ is Element:
             return operand.index
@@ -155,7 +155,7 @@ def operators(name: str) -> Any:
     They do what `Trace.record` does, in few bytecodes: a rule is traced in every step.
     """
 
-    def forward(self: Element, other: Operand) -> Element:
+    def forward(self: Element, other: Any) -> Element:
         trace = self.trace
         if other.__class__ is Element:
             operand = other.index
@@ -173,7 +173,7 @@ def operators(name: str) -> Any:
         operations.append((name, SCALAR, self.index))
         return Element(trace, len(operations) - 1)
 
-    def in_place(self: Element, other: Operand) -> Element:
+    def in_place(self: Element, other: Any) -> Element:
         self.index = forward(self, other).index
         return self
 

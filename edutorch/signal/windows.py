@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _window_dtype(name: str, M: int, dtype: DTypeLike) -> Any:
+def _window_dtype(name: str, M: int, dtype: Any) -> Any:
     """Return the dtype of a window of `M` samples.
 
     Raises: ValueError: a negative count, or not float32 or float64. TypeError: no integer.

@@ -9,7 +9,7 @@ import pytest
 
 import edutorch
 from edutorch.distributions import Beta, Dirichlet, Gamma, Normal, StudentT
-from edutorch.distributions.gamma_sampling import log_gamma_derivative
+from edutorch.distributions.gamma_family import log_gamma_derivative
 from tests.distributions.cases import CASES, build
 
 MANY = 4000
