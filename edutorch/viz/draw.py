@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -167,7 +167,7 @@ def trace_results(what: object, names: CallerNames) -> Snapshot:
 
 
 def record_call(
-    what: object,
+    what: Callable[..., Any],
     inputs: tuple[Any, ...],
     settings: Mapping[str, Any],
     names: CallerNames,

@@ -153,7 +153,7 @@ def short_name(node: GraphNode) -> str:
     return node.variable or node.label
 
 
-def key_of(edge: Tensor | Node) -> Key:
+def key_of(edge: Any) -> Key:
     """Return the key of a node or leaf in the index."""
     return leaf_key(edge) if isinstance(edge, Tensor) else edge._order
 

@@ -205,7 +205,7 @@ class Walk:
         self._view.show()
         return self.station
 
-    def run_to(self, target: Tensor | str) -> BackwardStep:
+    def run_to(self, target: Tensor | Node | str | list[int]) -> BackwardStep:
         """Run until the gradient has reached a node.
 
         Args:
@@ -271,7 +271,7 @@ class Walk:
             self.position += 1
             return self.station
 
-    def _find(self, target: Tensor | str) -> set[int]:
+    def _find(self, target: Tensor | Node | str | list[int]) -> set[int]:
         """Return the boxes that `target` means, by index in the whole graph."""
         nodes = self.whole.graph.nodes
         if isinstance(target, list):  # of indices: what is inside of a box on the screen
@@ -356,7 +356,7 @@ def paths_of(node: GraphNode) -> list[str]:
     return [path, *path.split(TIED)]
 
 
-def describe_target(target: Tensor | str) -> str:
+def describe_target(target: Tensor | Node | str | list[int]) -> str:
     if isinstance(target, Tensor):
         return f"this tensor of shape {tuple(target.shape)}"
     return repr(target)

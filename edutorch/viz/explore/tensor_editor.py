@@ -215,7 +215,7 @@ class TouchPart(Panel):
         return True
 
 
-def index_of(request: object, shape: tuple[int, ...]) -> tuple[int, ...]:
+def index_of(request: str | float, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return an index into a tensor: a page sends the flat index, or the user writes "2, 0"."""
     try:
         if isinstance(request, str) and ("," in request or len(shape) < 2):

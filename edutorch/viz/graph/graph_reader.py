@@ -297,7 +297,7 @@ def number_vertex(name: str, value: float) -> Vertex:
     return Vertex("constant", name, differentiable=False, value=stats)
 
 
-def received_gradient(gradient: Tensor | Array, edge: Tensor | Node) -> Any:
+def received_gradient(gradient: Tensor | Array, edge: Any) -> Any:
     """Return the gradient that an input received, reduced to the input's shape."""
     array = gradient._array if isinstance(gradient, Tensor) else gradient
     shape = edge.shape if edge._order else edge._array.shape

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.numpy import Array
-from ...core.autograd.graph import LEAF, Node
+from ...core.autograd.graph import LEAF
 from ...core.tensor import Tensor
 from ..tensors.summaries import summarize
 from .model import Snapshot, Vertex
@@ -50,7 +50,7 @@ class TensorKeys:
         if has_node(tensor):
             self.record_node(tensor._node, key)
 
-    def record_node(self, node: Node, key: int) -> None:
+    def record_node(self, node: object, key: int) -> None:
         """Record the vertex of a node."""
         self._nodes[id(node)] = weakref.ref(node), key
 
@@ -82,7 +82,7 @@ class TensorKeys:
         entry = self.last(tensor)
         return entry is not None and entry.version not in (FIXED, tensor._version)
 
-    def of_node(self, node: Node) -> int | None:
+    def of_node(self, node: object) -> int | None:
         """Return the vertex of a recorded node."""
         entry = self._nodes.get(id(node))
         return entry[1] if entry is not None and entry[0]() is node else None

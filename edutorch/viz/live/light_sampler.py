@@ -19,7 +19,6 @@ import numpy as np
 
 from ...backends.numpy import Array
 from ...core.autograd.engine import unbroadcast
-from ...core.autograd.graph import Node
 from ...core.fast.lazy_gradients import as_array
 from ...core.op import Op
 from ...core.tensor import LEAF, Tensor
@@ -304,7 +303,7 @@ class LightSampler:
         self._rows.append(row)
         self._arrays.append(array)
 
-    def _take_flow(self, row: int, partial: Tensor | Array, edge: Tensor | Node) -> None:
+    def _take_flow(self, row: int, partial: Tensor | Array, edge: Any) -> None:
         """Take the gradient of an input, reduced to its shape before broadcasting."""
         array = partial._array if isinstance(partial, Tensor) else partial
         if hasattr(array, "by_output"):  # of several outputs: its own is the first, others joined

@@ -142,8 +142,8 @@ def _figures(parent: Element, shift: Point, inherited: dict[str, str]) -> Iterat
         elif tag == "text":
             yield _text(child, offset, looks)
         elif tag == "image":
-            data = b64decode(child.get("href").partition(",")[2])
-            left, top, width, height = (float(child.get(name)) for name in
+            data = b64decode(child.get("href", "").partition(",")[2])
+            left, top, width, height = (float(child.get(name, 0)) for name in
                                         ("x", "y", "width", "height"))  # fmt: skip
             yield Image(data, (left + offset[0], top + offset[1], width, height))
         elif tag in ("path", "polygon", "polyline", "rect", "circle", "ellipse"):
@@ -303,7 +303,7 @@ def png_of(svg: str) -> bytes:
 
 
 def _view_box(root: Element) -> tuple[float, float, float, float]:
-    left, top, width, height = map(float, root.get("viewBox").split())
+    left, top, width, height = map(float, root.get("viewBox", "").split())
     return left, top, width, height
 
 
