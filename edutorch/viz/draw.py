@@ -210,7 +210,7 @@ def wants_gradient(thing: object) -> bool:
 
 
 def make_differentiable(
-    what: object,
+    what: Callable[..., Any],
     inputs: tuple[Any, ...],
     names: CallerNames,
     settings: Mapping[str, Any] = MappingProxyType({}),
@@ -232,7 +232,7 @@ def make_differentiable(
 
 
 def argument_paths(
-    what: object, inputs: tuple[Any, ...], settings: Mapping[str, Any]
+    what: Callable[..., Any], inputs: tuple[Any, ...], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Yield the leaves of a call's arguments, each with its path: "batch.image", "state[0]"."""
     try:
@@ -286,7 +286,7 @@ class CallerNames(Names):
 # Graphs of edutorch.fx: captured, traced, or inside a compiled function ------------------------
 
 
-def graph_of(source: object) -> Graph | None:
+def graph_of(source: Any) -> Graph | None:
     """Return the fx graph of a graph, graph module, capture or compiled function, else None."""
     module_name = type(source).__module__
     if module_name.startswith("edutorch.compilation"):

@@ -145,7 +145,7 @@ def dereference(reference: weakref.ref[Node] | None) -> Node | None:
     return None if reference is None else reference()
 
 
-def graph_size(node: Node | None) -> tuple[int, int]:
+def graph_size(node: Any) -> tuple[int, int]:
     """Return how many ops are behind a node, itself included, and the bytes they keep."""
     seen, stack, size = set(), [node], 0
     while stack and len(seen) < MOST_WALKED:

@@ -383,7 +383,7 @@ def watch_cells(shell: object) -> None:
         _watched = ThreadCells(shell)
 
 
-def display_in_cell(shown: object, **options: object) -> Any:
+def display_in_cell(shown: object, **options: Any) -> Any:
     """Display something below the cell to which this thread belongs, else as usual."""
     from IPython.display import display
 

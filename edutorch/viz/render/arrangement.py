@@ -370,7 +370,8 @@ def candidate_arrangements(
 
 def try_limits(graph: Graph) -> tuple[int, int]:
     """Return the least and the largest number of arrangements to try."""
-    return next((tuple(tries) for boxes, *tries in TRIES if len(graph.nodes) <= boxes), (1, 1))
+    count = len(graph.nodes)
+    return next(((least, most) for boxes, least, most in TRIES if count <= boxes), (1, 1))
 
 
 def fit_page(

@@ -80,7 +80,7 @@ class Plot:
         return f"<{self.alt}>"
 
 
-def to_host(tensor: object, most: int = LARGEST, axes: int = 2) -> np.ndarray:
+def to_host(tensor: Any, most: int = LARGEST, axes: int = 2) -> np.ndarray:
     """Return a tensor as a float64 NumPy array, subsampled on its device along its last axes."""
     array = tensor._array if isinstance(tensor, Tensor) else tensor
     if array.dtype.kind == "c":
