@@ -70,3 +70,47 @@ def test_an_op_is_added_in_one_file(copy: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(copy)},
     )  # fmt: skip
     assert "0.5000" in done.stdout
+
+
+SIGN_DESCENT = """
+import edutorch as torch
+from edutorch.backends import reference_only
+
+def weights(steps):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(200, 1)
+    optimizer = torch.optim.SignDescent(model.parameters(), lr=0.01)
+    x = torch.randn(50, 200)
+    target = x[:, :1]
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = (model(x) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+    return loss.item(), model.weight.tolist()
+
+first, last = weights(1)[0], weights(60)
+with reference_only():
+    by_the_rule = weights(60)
+assert last[0] < first / 10, (first, last[0])
+difference = max(abs(a - b) for a, b in zip(last[1][0], by_the_rule[1][0]))
+print("difference", difference)
+"""
+
+
+def test_an_optimizer_is_a_file_and_an_import(copy: Path) -> None:
+    (block,) = recipe("Add an optimizer")
+    folder = copy / "edutorch/optim"
+    header = (folder / "sgd.py").read_text(encoding="utf-8").partition("__all__")[0]
+    imports = "from ..ops import zeros_like\nfrom .update_rule import check_not_negative\n"
+    (folder / "sign_descent.py").write_text(f"{header}{imports}\n\n{block}", encoding="utf-8")
+    edit(folder / "__init__.py", "from .sgd import SGD\n",
+         "from .sgd import SGD\nfrom .sign_descent import SignDescent\n")  # fmt: skip
+    edit(folder / "__init__.py", '"SGD", ', '"SGD", "SignDescent", ')
+    done = subprocess.run(
+        [sys.executable, "-c", SIGN_DESCENT], cwd=copy, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("difference ")
+    assert float(done.stdout.split()[1]) < 1e-3
