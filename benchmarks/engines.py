@@ -15,7 +15,6 @@ def chain(nodes: int) -> str:
     """Return, as DOT, the graph of a deep network of about `nodes` boxes."""
     from edutorch.viz.graph.model import Vertex, arrange
     from edutorch.viz.live.page import blank_snapshot
-
     from edutorch.viz.render.dot import dot_text
 
     vertices = {"x": Vertex("leaf", "x", shape=(64, 8), differentiable=False)}

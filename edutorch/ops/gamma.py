@@ -412,9 +412,10 @@ def gamma_p_and_q(xp: Namespace, a: Array, x: Array) -> tuple[Array, Array]:
 
 
 def gamma_density(input: ArrayOrTensor, other: ArrayOrTensor) -> Any:
-    """xᵃ⁻¹ e⁻ˣ / Γ(a): the derivative of P with respect to x."""
+    """xᵃ⁻¹ e⁻ˣ / Γ(a): the derivative of P with respect to x; NaN below 0, where P is."""
     input = cast_to_dtype_of(input, other)
-    return exp(xlogy(input - 1, other) - other - lgamma(input))
+    x = where(other < 0, math.nan, other)
+    return exp(xlogy(input - 1, x) - x - lgamma(input))
 
 
 ONLY_X = "only `other` may require grad; detach `input`"

@@ -131,6 +131,8 @@ def norm_derivative(input: ArrayOrTensor, y: ArrayOrTensor, ord: float) -> Any:
         return direction
     if ord == 2:
         return conj(input) / where(y != 0, y, math.inf)
+    if ord < 0:  # one 0 makes the norm 0, and its slopes by all others
+        direction = where(y != 0, direction, 0.0)
     length = where(y != 0, y, 1.0)
     size = abs(input) if ord > 1 else where(input != 0, abs(input), 1.0)
     return direction * (size / length) ** (ord - 1)

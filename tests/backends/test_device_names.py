@@ -1,4 +1,4 @@
-"""What a device is called decides nothing outside `backends/` and `cuda/`: see `backends.DEVICES`."""
+"""A device's name decides nothing outside `backends/` and `cuda/`: see `backends.DEVICES`."""
 
 import ast
 from pathlib import Path
@@ -19,7 +19,7 @@ def is_gpu(node):
 def decisions(tree):
     """Yield where a string that names the GPU decides: compared, chosen, or looked up by.
 
-    Calls, defaults of parameters and texts may name it. A collection counts if it is one of devices.
+    Calls, defaults of parameters and texts may name it. A collection counts if it holds devices.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):

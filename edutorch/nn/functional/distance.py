@@ -65,6 +65,13 @@ def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     return x1.to(common), x2.to(common)
 
 
+def subtract_widened(x1: Tensor, x2: Tensor) -> Tensor:
+    """x1 - x2, of two integer tensors in int64: 100 - (-100) is -56 in int8."""
+    if x1.dtype.category == 1 and x2.dtype.category == 1:
+        return x1.long() - x2.long()
+    return x1 - x2
+
+
 # Vectors whose squares leave the range of their dtype -------------------------------------------
 
 
@@ -131,7 +138,7 @@ def pairwise_distance(
     >>> nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
     tensor([5.0000])
     """
-    return safe_norm(x1 - x2 + float(eps), p, -1, keepdim)
+    return safe_norm(subtract_widened(x1, x2) + float(eps), p, -1, keepdim)
 
 
 @recorded_as("PdistBackward0")

@@ -29,7 +29,7 @@ from ....ops import (
     where,
     zeros_like,
 )
-from ..distance import is_extreme, max_abs, pairwise_distance, promote_pair
+from ..distance import is_extreme, max_abs, pairwise_distance, promote_pair, subtract_widened
 from .definitions import bce_with_logits_forward
 from .reduction import REDUCTIONS, reduce_losses, reduction_error, resolve_reduction
 
@@ -211,7 +211,7 @@ def margin_ranking_loss(
             "margin_ranking_loss", "all should have the same number of axes", shapes
         )  # fmt: skip
     # The difference is negated, not the target, which may have an unsigned dtype.
-    return reduce_losses(hinge(target * (input2 - input1) + float(margin)), reduction)
+    return reduce_losses(hinge(target * subtract_widened(input2, input1) + float(margin)), reduction)
 
 
 def hinge_embedding_loss(

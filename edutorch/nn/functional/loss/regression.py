@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ....core.composed import recorded_as
 from ....core.precision import composed_in_float32
 from ....core.tensor import Tensor
-from ....dtypes import result_type
+from ....dtypes import int64, result_type
 from ....errors import (
     DTypeError,
     EdutorchError,
@@ -34,6 +34,7 @@ from ....ops import (
     where,
     zeros_like,
 )
+from ..distance import subtract_widened
 from . import definitions, reduction
 from .classification import PROBABILITY_NODES, warn_of_probabilities
 from .definitions import bce_forward, bce_with_logits_forward
@@ -346,8 +347,11 @@ def gaussian_nll_loss(
     if var.device.type == "cpu" and any_(var < 0):  # the check would synchronise a GPU
         raise VarianceError("gaussian_nll_loss", "var has negative entry/entries")
     var = align_variance(input, var)
-    clamped = var + (clamp(var, min=eps) - var).detach()  # with the gradient of var
-    losses = 0.5 * (log(clamped) + (input - target) ** 2 / clamped)
+    clamped = var + clamp(eps - var.detach(), min=0)  # with the gradient of var; ∞ stays ∞
+    error = subtract_widened(input, target)
+    if error.dtype is int64:  # its square may leave the range, too
+        error = error.to(clamped.dtype)
+    losses = 0.5 * (log(clamped) + error**2 / clamped)
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)
     return reduce_losses(losses, reduction)
