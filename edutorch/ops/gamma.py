@@ -18,6 +18,7 @@ from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import elementwise
 from ..core.tensor import Tensor
 from ..errors import ValueRangeError
+from .comparison import where
 from .conversion import cast_to_dtype_of
 from .elementwise import exp
 from .special import (

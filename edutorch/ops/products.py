@@ -142,6 +142,13 @@ Tensor.H = property(_matrix_adjoint)  # type: ignore[attr-defined]
 Tensor.mH = property(adjoint)  # type: ignore[attr-defined]
 
 
+def subtract_widened(x1: Tensor, x2: Tensor) -> Tensor:
+    """x1 - x2, of two integer tensors in int64: 100 - (-100) is -56 in int8."""
+    if x1.dtype.category == 1 and x2.dtype.category == 1:
+        return x1.long() - x2.long()
+    return x1 - x2
+
+
 @as_method
 @recorded_as("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
@@ -150,7 +157,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     >>> dist(tensor([3.0, 4.0]), tensor([0.0, 0.0]))
     tensor(5.)
     """
-    return vector_norm(input - other, p)
+    return vector_norm(subtract_widened(input, other), p)
 
 
 @with_twin

@@ -331,15 +331,15 @@ def take_gradients(
         outputs, leaves, weights, allow_unused=True, create_graph=create
     )
     append_gradients(gradients, leaves, "gradient", results)
-    seconds = [
-        gradient for gradient in gradients if gradient is not None and gradient.requires_grad
-    ]
     if create:
         stage[0] = "second"
-        weights = [cotangent(g, torch, 7 + index, noise) for index, g in enumerate(seconds)]
+        # By the leaf, not by the place among these: a library may know that one is constant.
+        seconds = {7 + index: gradient for index, gradient in enumerate(gradients)
+                   if gradient is not None and gradient.requires_grad}  # fmt: skip
+        weights = [cotangent(g, torch, seed, noise) for seed, g in seconds.items()]
         second = [None] * len(leaves)
         if seconds:
-            second = torch.autograd.grad(seconds, leaves, weights, allow_unused=True)
+            second = torch.autograd.grad([*seconds.values()], leaves, weights, allow_unused=True)
         append_gradients(second, leaves, "second", results)
 
 

@@ -24,6 +24,7 @@ from ...ops import (
     triu_indices,
     where,
 )
+from ...ops.products import subtract_widened
 from .op_decorators import can_read
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
@@ -63,13 +64,6 @@ def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
         return x1, x2
     common = promote_types(x1.dtype, x2.dtype)
     return x1.to(common), x2.to(common)
-
-
-def subtract_widened(x1: Tensor, x2: Tensor) -> Tensor:
-    """x1 - x2, of two integer tensors in int64: 100 - (-100) is -56 in int8."""
-    if x1.dtype.category == 1 and x2.dtype.category == 1:
-        return x1.long() - x2.long()
-    return x1 - x2
 
 
 # Vectors whose squares leave the range of their dtype -------------------------------------------

@@ -29,7 +29,8 @@ from ....ops import (
     where,
     zeros_like,
 )
-from ..distance import is_extreme, max_abs, pairwise_distance, promote_pair, subtract_widened
+from ....ops.products import subtract_widened
+from ..distance import is_extreme, max_abs, pairwise_distance, promote_pair
 from .definitions import bce_with_logits_forward
 from .reduction import REDUCTIONS, reduce_losses, reduction_error, resolve_reduction
 
@@ -135,6 +136,8 @@ def multilabel_margin_loss(
         raise shape_error("multilabel_margin_loss", "expected (n, c) and (n, c)", input, target)
     width = input.shape[-1] if input.ndim else 1
     scores, labels = reshape(input, (-1, width)), reshape(target, (-1, width))
+    if scores.dtype.category == 1:  # small integers, whose differences leave their range
+        scores = scores.long()
     counts = cumprod((labels >= 0).long(), 1)  # 1 up to the first -1
     indices = where(counts != 0, labels, 0)
     right = scatter_add(zeros_like(indices), 1, indices, counts) != 0
@@ -211,7 +214,9 @@ def margin_ranking_loss(
             "margin_ranking_loss", "all should have the same number of axes", shapes
         )  # fmt: skip
     # The difference is negated, not the target, which may have an unsigned dtype.
-    return reduce_losses(hinge(target * subtract_widened(input2, input1) + float(margin)), reduction)
+    return reduce_losses(
+        hinge(target * subtract_widened(input2, input1) + float(margin)), reduction
+    )
 
 
 def hinge_embedding_loss(

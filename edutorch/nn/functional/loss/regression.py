@@ -34,7 +34,7 @@ from ....ops import (
     where,
     zeros_like,
 )
-from ..distance import subtract_widened
+from ....ops.products import subtract_widened
 from . import definitions, reduction
 from .classification import PROBABILITY_NODES, warn_of_probabilities
 from .definitions import bce_forward, bce_with_logits_forward
