@@ -41,6 +41,7 @@ def request_kernel(slot: Slot) -> None:
     if mode == "off" or not is_available():
         return
     prepare_runtime()
+    # Now: made beside the program, it would change the last digits in the middle of a run.
     if mode == "wait" or are_deterministic_algorithms_enabled():
         make_or_warn(slot)
     else:
@@ -108,6 +109,7 @@ def warm_up(*, compile: bool = True) -> Iterator[KernelStatus]:
     prepare_runtime()
     for key in declarations():
         place = slot(key)
+        # So an op that runs meanwhile does not request it a second time.
         place.requested = True
         start, listener, detail = time.perf_counter(), compilation_listener(compile), ""
         try:
@@ -115,6 +117,7 @@ def warm_up(*, compile: bool = True) -> Iterator[KernelStatus]:
                 make(place)
             state = "compiled" if listener.seen else "loaded"
         except CompilationForbidden:
+            # It may still be requested, by an op that needs it.
             place.requested, state = False, "not compiled"
         except Exception as error:  # noqa: BLE001 (it is reported; the next one may do)
             state, detail = "failed", first_line(error)

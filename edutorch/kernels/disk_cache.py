@@ -82,7 +82,9 @@ def source_stamp(file: str) -> str:
         texts[name] = path.with_name(f"{name}.py").read_bytes()
         waiting += re.findall(r"^\s*from \.(\w+) import", texts[name].decode(), re.MULTILINE)
         waiting += re.findall(r"^from \. import (\w+)$", texts[name].decode(), re.MULTILINE)
+    # numba's own index covers its version and the CPU, but not LLVM's version.
     digest = hashlib.sha256(llvmlite.__version__.encode())
+    # Sorted: the hash must not depend on the order of imports.
     for name in sorted(texts):
         digest.update(name.encode() + b"\0" + DEFINITIONS.sub(b"", texts[name]))
     return digest.hexdigest()[:20]
@@ -100,6 +102,7 @@ def import_source(source: str, stamp: bytes) -> ModuleType:
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
         part.write_text(source, encoding="utf-8")
+        # Renamed when it is complete: no other process imports half a file.
         part.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -156,4 +159,5 @@ def install_locator() -> None:
 
     implementation: Any = getattr(caching, "CacheImpl", None) or caching._CacheImpl  # numba < 0.62
     if KernelCacheLocator not in implementation._locator_classes:
+        # numba takes the first locator that answers, and its own ones answer for most files.
         implementation._locator_classes.insert(0, KernelCacheLocator)

@@ -32,6 +32,7 @@ from .work_queue import claim_range
 
 __all__ = ["attention_forward", "attention_forward_joint_vjp"]
 
+# A larger tile would read k and v less often, but its scores would leave the cache.
 MAX_TILE, MIN_TILE = 64, 16
 OPENBLAS_SMALL = 1_000_000
 """With fewer multiplications than this, OpenBLAS multiplies without packing the matrices, which
@@ -43,13 +44,17 @@ def scores_to_weights(scores, rows, columns, first, is_causal, scale):
     """Turn scores into attention weights in place: softmax by row, 0 for masked keys."""
     dtype = scores.dtype.type
     for r in range(rows):
+        # At least one key is visible, so the sum below is never 0.
         visible = min(columns, first + r + 1) if is_causal else columns
         row = scores[r * columns : r * columns + visible]
         for j in range(visible):
+            # The definition scales q; here that would need a copy of q.
             row[j] *= scale
+        # Without subtracting the maximum, exp overflows in float32 from a score of 89 on.
         peak = max_or_any(row)
         for j in range(visible):
             row[j] = exp_nonpositive(row[j] - peak)
+        # One division per row. `total` is a float64: the cast keeps the loop below in float32.
         inverse_sum = dtype(1 / total(row))
         for j in range(visible):
             row[j] *= inverse_sum
@@ -78,6 +83,7 @@ def forward(start, stop, blas_address, scale, addresses, sizes):
             # Keys after the last query of the tile are not computed at all.
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[6] * size
+            # With the steps of k exchanged, the product reads kᵀ: nothing is transposed in memory.
             matmul_into(
                 blas_address, workspace, (rows, columns, d), (queries, sizes[6], 1),
                 (k[head], 1, sizes[7]), (scores_address, columns), False,
@@ -99,6 +105,7 @@ def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, sca
         )
         weighted_sum = weights.dtype.type(dot(weight_row, gradient_row))
         for j in range(columns):
+            # For a masked key the weight, and so the gradient of the score, is 0 without a test.
             gradient_row[j] = weight_row[j] * (gradient_row[j] - weighted_sum) * scale
 
 
@@ -117,6 +124,7 @@ def backward(start, stop, blas_address, scale, addresses, sizes):
         grad_scores.ctypes.data,
         workspace_for(weights),
     )
+    # A thread runs all tiles of a head, because all of them add to the same grad_k and grad_v.
     last = (length - 1) // tile_rows * tile_rows
     for head in range(np.int64(start), np.int64(stop)):
         for first in range(
@@ -126,6 +134,7 @@ def backward(start, stop, blas_address, scale, addresses, sizes):
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[7] * size
             grad_output = g[head] + first * sizes[6] * size
+            # The first tile that is run overwrites grad_k and grad_v, which are not initialized.
             accumulate = first != last
             matmul_into(
                 blas_address, workspace, (rows, columns, d), (queries, sizes[7], 1),
@@ -159,6 +168,7 @@ def matrix_addresses(x: Array) -> Any:
 @lru_cache(1024)
 def matrix_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """Return the distance in bytes of each matrix of a batch from the first one."""
+    # A table, since several batch axes, as heads within samples, may have no common step.
     offsets = np.array(0)
     for size, step in zip(shape, strides, strict=True):
         offsets = offsets[..., None] + np.arange(size) * step
@@ -213,6 +223,7 @@ def attention_forward() -> Callable[..., Any]:
 
     def run(query: Array, key: Array, value: Array, scale: float, is_causal: bool = False) -> Any:
         arrays = prepare_operands(query, key, value)
+        # Batch axes that have to be broadcast are left to the definition.
         batches = {array.shape[:-2] for array in (query, key, value)}
         if arrays is None or len(batches) > 1 or gemm_address(query.dtype) is None:
             return None

@@ -36,9 +36,12 @@ def moments(x, channel):
     for k in range(x.shape[0]):
         mean += total(x[k, channel])
     count = x.shape[0] * x.shape[2]
+    # Cast, so that the loops over rows stay in float32: a register holds half as many float64.
     mean = x.dtype.type(mean / count)
     for k in range(x.shape[0]):
+        # A second pass, because E[x²] - E[x]² cancels for a large mean.
         variance += sum_squared_deviations(x[k, channel], mean)
+    # Divided by n, as PyTorch normalizes; only the running average is corrected to n - 1.
     return mean, variance / count
 
 
@@ -51,11 +54,13 @@ def batch_norm(start, stop, x, weight, bias, eps, results):
     for channel in range(start, stop):
         mean, variance = moments(x, channel)
         means[channel], variances[channel] = mean, variance
+        # Weight and scale are constant along a channel: one product per element, not two.
         factor = number(weight[channel] / math.sqrt(variance + eps))
         shift = bias[channel]
         for k in range(x.shape[0]):
             row, out = x[k, channel], y[k, channel]
             for i in range(row.size):
+                # Not x · factor + (bias - mean · factor): for a large mean both terms would cancel.
                 out[i] = (row[i] - mean) * factor + shift
 
 
@@ -75,6 +80,7 @@ def batch_norm_backward(start, stop, g, x, weight, eps, gradients):
             weight_row += dot_centered(g[k, channel], x[k, channel], mean) * scale
         grad_weight[channel], grad_bias[channel] = weight_row, bias_row
         factor = number(scale * weight[channel])
+        # The gradient through mean and variance: without the mean of g, and the part of g along x̂.
         gradient_sum, slope = number(bias_row / count), number(scale * weight_row / count)
         for k in range(x.shape[0]):
             row, gradient, out = x[k, channel], g[k, channel], grad_input[k, channel]
@@ -84,6 +90,7 @@ def batch_norm_backward(start, stop, g, x, weight, eps, gradients):
 
 # Channels of (samples, channels), which are columns ----------------------------------------
 
+# A band is contiguous in every row, and its sums stay in the L1 cache from row to row.
 COLUMN_BAND = 128
 """The number of columns processed together."""
 
@@ -92,6 +99,8 @@ COLUMN_BAND = 128
 def column_moments(x, at, mean, variance):
     """Write mean and variance of as many columns as `mean` has elements, from `at` on."""
     n, size = x.shape[0], mean.size
+    # In float64, and side by side: they do not depend on one another, so the loop over a row is
+    # vectorized although no sum is reordered.
     sums = np.zeros(size)
     for r in range(n):
         row = x[r, at : at + size]
@@ -147,6 +156,7 @@ def batch_norm_columns_backward(start, stop, g, x, weight, eps, gradients):
             row, gradient = x[r, at:end], g[r, at:end]
             for i in range(row.size):
                 gradient_sums[i] += gradient[i]
+                # Centered before the product: Σ g·x - mean · Σ g would cancel for a large mean.
                 product_sums[i] += gradient[i] * (row[i] - means[i])
         for i in range(end - at):
             grad_weight[at + i], grad_bias[at + i] = product_sums[i] * scales[i], gradient_sums[i]

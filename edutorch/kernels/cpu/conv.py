@@ -169,6 +169,7 @@ def conv_tiles(start, stop, x, weight, bias, y, plan_, sizes):
         aligned_array((tile + TILE_ROWS) * MAX_TILE_VECTORS * lane, y),
         aligned_array(lane * lane, y),
     )
+    # The frame is kept between units, and its border of zeros is never written again.
     framed_group = -1
     for unit in range(start, stop):
         group, first = unit // shares // tiles, unit // shares % tiles * tile
@@ -195,6 +196,7 @@ def conv_tiles(start, stop, x, weight, bias, y, plan_, sizes):
                     # This part of the filters stays in the L1 cache for all positions of the tile.
                     for p in range(first, last, TILE_ROWS):
                         y_at = (p - first) * width
+                        # With a step of 0, all positions begin with the same row: the bias.
                         s, s_at, s_step = (
                             (sums, y_at, width) if m else (bias, part * padded_channels + at, 0)
                         )
@@ -357,6 +359,7 @@ def conv_transpose_nd() -> Callable[..., Any]:
         shape = (input.shape[0], groups * weight.shape[1], *size)
         if is_worthwhile(x, w.shape, stride, dilation, groups, len(x) * math.prod(size)):
             y = np.empty(shape, input.dtype)
+            # With flipped filters of three taps, a padding of p becomes one of 2 - p.
             if winograd(x, w, None, tuple(2 - before for before, _ in pads), y, flip_filters=True):
                 return y
         # The padding is multiplied here, and skipped by the definition; but 0 · ∞ is not 0. (The
@@ -366,7 +369,10 @@ def conv_transpose_nd() -> Callable[..., Any]:
         plans, covers_all = plan_transposed_convolution(
             input.shape, weight.shape, tuple(size), stride, pads, dilation, groups
         )
+        # Positions between the taps, where the stride exceeds the filter, stay 0.
         y = (np.empty if covers_all else np.zeros)(shape, input.dtype)
+        # With the output channels contiguous, packing copies rows instead of transposing. With one
+        # tap, or one output channel in a group, they are so already.
         w = w if w[0, 0].size == 1 or w.shape[1] == 1 else to_channels_last(w)
         for plan in plans:
             convolve(plan, x, w, 1, None, groups, y)

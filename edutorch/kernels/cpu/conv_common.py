@@ -54,7 +54,10 @@ def readonly_array(dtype: types.Float) -> Any:
 
 def compile_kernel(kernel: Callable[..., None], signature: Callable[[Any], Any]) -> Any:
     """Compile a kernel for float32 and float64."""
+    # NumPy's error model: Python's would test every divisor, and no such loop is vectorized.
+    # Without fastmath: the products allow the fused multiply-add themselves, and no more.
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+    # With signatures it is compiled here, in the background, and not at its first call.
     return njit([signature(dtype) for dtype in FLOAT_TYPES], **options)(kernel)
 
 
@@ -70,6 +73,8 @@ def are_float_arrays(*arrays: Array) -> bool:
 def block_width(at: int, padded_channels: int, lane: int) -> int:
     """Return how many channels, from `at` on, are accumulated together."""
     left = (padded_channels - at) // lane
+    # Only powers of two, because a product is compiled for every width. With AVX's 16 registers,
+    # six rows of four vectors would not fit.
     if left >= 4 and MAX_TILE_VECTORS == 4:
         return 4 * lane
     return 2 * lane if left >= 2 else lane
@@ -78,6 +83,7 @@ def block_width(at: int, padded_channels: int, lane: int) -> int:
 @njit
 def product(width, x, first, second, b, s, y, at):
     """Call the product of this width: see `implicit_gemm.py`."""
+    # The width is constant in the IR, where the loop over vectors is unrolled: hence a branch.
     if width == 4:
         product_4(x, first, second, b, s, y, at)
     elif width == 2:
@@ -90,6 +96,7 @@ def product(width, x, first, second, b, s, y, at):
 def aligned_array(size, like):
     """Return an uninitialized array that begins at a cache line."""
     array = np.empty(size + CACHE_LINE // like.itemsize, like.dtype)
+    # A vector that crosses a cache line takes two accesses.
     skip = -array.ctypes.data % CACHE_LINE // like.itemsize
     return array[skip : skip + size]
 
@@ -112,7 +119,9 @@ def copy_into_frame(x, first_image, images, channels, sizes, outer, before, fram
             for h in range(height):
                 start = (((first_image * channels + plane) * depth) + d) * height + h
                 target = ((plane * outer[0] + d + before[0]) * outer[1] + h + before[1]) * outer[2]
+                # Only the interior is written: the zeros around it serve for all images.
                 target += before[2]
+                # A row is contiguous in both arrays, so memcpy can move it.
                 copy(x, start * width, framed, target, width)
 
 
@@ -134,11 +143,12 @@ def transpose_block(x, x_at, x_step, shape, y, y_at, y_step, square):
             if start + (lane - 1) * x_step + lane <= len(x):  # within the array
                 transpose_square(x, start, x_step, square, 0, lane)
                 for b in range(across):
+                    # A whole vector is one instruction; memcpy of a variable length is a call.
                     if down == lane:
                         copy_vector(square, b * lane, y, target + b * y_step)
                     else:
                         copy(square, b * lane, y, target + b * y_step, down)
-            else:
+            else:  # at the end of x a whole square would read foreign memory
                 for b in range(across):
                     for a in range(down):
                         y[target + b * y_step + a] = x[start + a * x_step + b]
@@ -172,6 +182,7 @@ def channels_last_kernel() -> Any:
 def to_channels_last(x: np.ndarray, spare: int = 0) -> np.ndarray:
     """Return x (n c …) in channels-last layout, flattened, with `spare` zeros at its end."""
     n, channels, plane, lane = *x.shape[:2], x[0, 0].size, vector_lanes(x.itemsize)
+    # As plain Python: called from here, the compiled function would be compiled once more.
     y = aligned_array.py_func(x.size + spare, x)
     y[x.size :] = 0
     parallel_for(
@@ -238,6 +249,7 @@ class Plan:
     @functools.cached_property
     def for_kernels(self) -> tuple[Any, ...]:
         """The plan as kernels take it: `KernelPlan` as a plain tuple."""
+        # Made once, and not at every call: plans are cached, and so is this.
         frame = self.frame
         starts, offsets, targets = map(read_only, (self.starts, self.offsets, self.targets))
         return (
@@ -248,11 +260,13 @@ class Plan:
     @property
     def is_contiguous(self) -> bool:
         """Whether the output positions are consecutive in the result."""
+        # The targets increase, so the first one and the last one decide.
         return self.out_size < 2 or bool(self.targets[-1] - self.targets[0] == self.out_size - 1)
 
     @property
     def length(self) -> int:
         """The distance from the first window of an image to the last one, inclusive."""
+        # `starts` goes on with the other images of the group.
         return int(self.starts[self.out_size - 1] - self.starts[0]) + 1
 
 
@@ -295,6 +309,7 @@ def integers(count: int) -> types.UniTuple:
 
 def frame_of(shape: Counts, pads: Pads) -> Frame:
     """Return the frame of images (n, c, …) with padding."""
+    # Sequences and images are volumes whose first axes have the size 1: one kernel for all.
     missing_axes = 5 - len(shape)
     sizes = (1,) * missing_axes + shape[2:]
     pads = ((0, 0),) * missing_axes + tuple(pads)
@@ -305,6 +320,7 @@ def frame_of(shape: Counts, pads: Pads) -> Frame:
 
 def outer_sum(*axes: Any) -> np.ndarray:
     """Return all sums of one element of each list, the last list running fastest."""
+    # Not NumPy's default integer, which may have 32 bits; the kernels are compiled for int64.
     total = np.zeros(1, np.int64)
     for axis in axes:
         total = (total[:, None] + np.asarray(axis, np.int64)).reshape(-1)
@@ -325,6 +341,8 @@ def make_plan(
     images = images_per_group(n, out_size)
     if n % images:  # the last group is incomplete: its missing images are read, and need memory
         frame = frame._replace(unpadded=False)
+    # Below, tiles are rounded up to whole products of TILE_ROWS positions: so only the last tile
+    # computes some in vain.
     tiles = max(1, round(images * out_size / POSITIONS_PER_TILE))
     tile = -(-images * out_size // tiles)
     positions = outer_sum(np.arange(images) * (frame.sizes[0] * frame.plane), starts)
@@ -337,6 +355,7 @@ def make_plan(
 
 def images_per_group(n: int, out_size: int) -> int:
     """Return how many of n images have about `POSITIONS_PER_TILE` positions; a divisor, if any."""
+    # A divisor leaves no incomplete group, for which the images would have to be copied.
     ideal = POSITIONS_PER_TILE / out_size
     candidates = range(max(1, round(ideal * 0.7)), round(ideal * 1.4) + 1)
     divisors = [count for count in candidates if n % count == 0]
@@ -358,6 +377,7 @@ def pad_with_last(positions: np.ndarray) -> np.ndarray:
     return np.append(positions, np.repeat(positions[-1:], TILE_ROWS))
 
 
+# A layer asks for the same plan in every step.
 @functools.lru_cache(maxsize=256)
 def plan_convolution(
     op: str, shape: Counts, filters: Counts, stride: Counts, padding: Counts | str, dilation: Counts
@@ -405,8 +425,10 @@ def split_into_phases(
         targets = np.arange(before, before + size)
         targets = targets[targets % stride == remainder]
         taps = np.arange(kernel)
+        # Others would reach this phase from between two positions of the input.
         taps = taps[taps * dilation % stride == remainder]
         if len(targets):
+            # t = (u + before - dilation · i) / stride: a later tap reads an earlier position.
             offsets = -(taps * dilation // stride)
             phases.append(Phase(targets - before, targets // stride, taps, offsets))
     bounds = [

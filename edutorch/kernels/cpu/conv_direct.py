@@ -54,6 +54,7 @@ def prefers_strips(plan: Plan, count: int, lane: int) -> bool:
     """Whether so few channels are computed that strips are less work than tiles."""
     strip, remainder = MAX_TILE_VECTORS * lane, count % TILE_ROWS
     rows = count - remainder + (TILE_ROWS if remainder >= MIN_FULL_ROWS else remainder)
+    # Strips also compute what lies between two rows; tiles fill their last vector of channels.
     vectors_needed = rows * (-(-plan.length // strip) * MAX_TILE_VECTORS)
     return vectors_needed < plan.out_size * -(-count // lane)
 
@@ -87,6 +88,7 @@ def conv_strips(start, stop, x, filters, bias, y, plan_, sizes):
     starts, offsets, targets, length = plan.starts, plan.offsets, plan.targets, plan.length
     blocks, begin = (length + strip - 1) // strip, starts[0]
     row, double_strip = blocks * strip, 2 * strip
+    # The last strip reads whole vectors, also past the end of the image.
     frame_of = aligned_zeros(channels * outer[0] * outer[1] * outer[2] + double_strip, y)
     sums, shift = (
         aligned_array(TILE_ROWS * row + strip, y),
@@ -97,9 +99,12 @@ def conv_strips(start, stop, x, filters, bias, y, plan_, sizes):
         part = unit % groups
         for o in range(0, count, TILE_ROWS):
             channels_here = min(TILE_ROWS, count - o)
+            # As vectors: the lanes are positions here, and the products add s lane by lane.
             for t in range(channels_here):
                 for i in range(t * double_strip, (t + 1) * double_strip):
                     shift[i] = bias[part * count + o + t]
+            # In this order: with an odd number of strips, the last double strip of a row
+            # ends in the next row, which is computed afterwards.
             for t in range(channels_here if channels_here < MIN_FULL_ROWS else 0):
                 for at in range(t * row, (t + 1) * row, double_strip):
                     for m in range(0, taps, TAPS_PER_STEP):
@@ -121,6 +126,7 @@ def conv_strips(start, stop, x, filters, bias, y, plan_, sizes):
                     indexed_product(weight, rows, table, frame_of, s, sums, positions, offsets)
             for t in range(channels_here):
                 y_at, from_at = (unit * count + o + t) * y_plane, t * row - begin
+                # With a stride of 1, a row of the result is a run of the sums, without the padding.
                 if plan.is_contiguous and run_length > 1:
                     for p in range(0, out_size, run_length):
                         copy(sums, from_at + starts[p], y, y_at + targets[p], run_length)
@@ -147,6 +153,7 @@ class StripConvolution:
         (n, o), strip = y.shape[:2], MAX_TILE_VECTORS * vector_lanes(y.itemsize)
         count = o // groups
         shift = np.zeros(o, y.dtype) if bias is None else np.ascontiguousarray(bias)
+        # A product reads TILE_ROWS of them, also where fewer filters are left.
         rows = pad_with_last(np.arange(count) * lane_step)
         sizes = (
             plan.frame.sizes[0] // groups, weight.size // groups, count, groups, strip,
@@ -177,6 +184,7 @@ def weight_gradient_dots(start, stop, x, g, sums, plan_, sizes):
     outer, out_size, taps, run_length = plan.outer, plan.out_size, plan.taps, plan.run_length
     starts, offsets, length = plan.starts, plan.offsets, plan.length
     frame_of = np.zeros(channels * outer[0] * outer[1] * outer[2], g.dtype)
+    # It stays 0 between the rows, so what x holds there does not count.
     response_row, begin = np.zeros(length, g.dtype), starts[0]
     for index in range(start, stop):
         for unit in range(n * index // parts * groups, n * (index + 1) // parts * groups):
@@ -191,6 +199,7 @@ def weight_gradient_dots(start, stop, x, g, sums, plan_, sizes):
                         response_row[UNSIGNED(starts[p] - begin)] = g[UNSIGNED(g_at + p)]
                 target = ((index * groups + unit % groups) * count + o) * taps
                 for k in range(taps):
+                    # `dot` sums in float64, so an image adds one rounding to the sum.
                     tap_start = begin + offsets[k]
                     sums[target + k] += dot(response_row, frame_of[tap_start : tap_start + length])
 

@@ -94,6 +94,7 @@ def sum_weight_gradients(start, stop, x, g, sums, plan_, sizes):
     frame_of = aligned_zeros(1 if unpadded else images * channels * plane, g)
     responses = aligned_zeros(POSITIONS_PER_BLOCK * padded_channels, g)
     square = aligned_array(lane * lane, g)
+    # A product writes TILE_ROWS rows, however few taps are left.
     rows = (taps + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS
     for index in range(start, stop):
         for image in range(n * index // parts, n * (index + 1) // parts, images):
@@ -115,6 +116,7 @@ def sum_weight_gradients(start, stop, x, g, sums, plan_, sizes):
                         pack_responses(
                             g, g_at, groups * count * out_size, out_size, block, responses, square
                         )
+                        # This part of the responses stays in the L1 cache for all taps.
                         for m in range(0, positions_here, TAPS_PER_STEP):
                             for k in range(0, taps, TILE_ROWS):
                                 y_at = (
@@ -124,6 +126,8 @@ def sum_weight_gradients(start, stop, x, g, sums, plan_, sizes):
                                     x_at, k, first + m, min(TAPS_PER_STEP, positions_here - m),
                                     m * width, y_at, width, y_at, width,
                                 )  # fmt: skip
+                                # Lists exchanged: a row is a tap, and positions are summed.
+                                # `sums` is read and written, so the blocks add up there.
                                 product(
                                     width // lane, source, offsets, starts, responses, sums, sums,
                                     positions,
@@ -180,6 +184,7 @@ class WeightGradient:
         work = n * plan.out_size * groups * padded_channels * plan.taps // PRODUCTS_PER_ELEMENT
         parts = count_parts(n, work)
         rows = -(-plan.taps // TILE_ROWS) * TILE_ROWS
+        # Not by np.zeros, whose memory need not begin at a cache line.
         sums = aligned_array.py_func(parts * groups * rows * padded_channels, y)
         sums[:] = 0
         parallel_for(
@@ -224,11 +229,13 @@ def conv_weight_grad() -> Callable[..., Any]:
         if count != response.shape[2:] or len(input) != len(response):
             return None
         y = np.empty(filters, input.dtype)
+        # The gradient of a sum is one broadcast element, whose strides of 0 no kernel reads.
         x, g = np.ascontiguousarray(input), np.ascontiguousarray(response)
         if is_worthwhile(x, filters, stride, dilation, groups, g[:, 0].size, least=64) and winograd(
             x, g, tuple(before for before, _ in pads), y
         ):
             return y
+        # `dots` refuses a result that is not finite: then the sums are computed again by tiles.
         if not prefers_dots(plan, o // groups, vector_lanes(y.itemsize)) or not dots(
             plan, x, g, groups, y
         ):

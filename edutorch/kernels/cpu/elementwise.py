@@ -98,6 +98,7 @@ def parametric_kernel(formula: Callable[..., Any]) -> Run:
         if not are_contiguous_floats((x,)):
             return None
         y = np.empty_like(x)
+        # Settings may be integers, as in `hardtanh(x, 0, 6)`; the kernel takes floats.
         parallel_for(kernel, y.size, x.reshape(-1), y.reshape(-1), float(a), float(b))
         return y
 
@@ -142,6 +143,7 @@ def exp() -> Run:
 @ops.exp.kernel("cpu", "input", min_size=32_768)
 def exp_input() -> Run:
     """Make g · y."""
+    # exp is its own derivative, so its saved result serves, and the input can be freed.
     return gradient_kernel(scalar_functions.exp_slope)
 
 
@@ -166,12 +168,14 @@ def tanh() -> Run:
 @ops.tanh.kernel("cpu", "input", min_size=4096)
 def tanh_input() -> Run:
     """Make g · (1 - y²)."""
+    # From the result: without a second exponential.
     return gradient_kernel(scalar_functions.tanh_slope)
 
 
 @ops.sigmoid.kernel("cpu", min_size=1024)
 def sigmoid() -> Run:
     """Make the forward of `sigmoid`."""
+    # For small inputs, too: NumPy has no sigmoid, and the definition is four passes.
     return elementwise_kernel(scalar_functions.sigmoid)
 
 
@@ -204,6 +208,7 @@ def silu_forward() -> Run:
 @activation.silu_forward.kernel("cpu", "input", min_size=256)
 def silu_forward_input() -> Run:
     """Make the derivative of `silu`."""
+    # From the input: silu is not monotonic, so its result does not determine the slope.
     return gradient_kernel(scalar_functions.silu_slope)
 
 
@@ -233,6 +238,7 @@ def gelu() -> Run:
         "none": elementwise_kernel(scalar_functions.gelu),
         "tanh": elementwise_kernel(scalar_functions.gelu_tanh),
     }
+    # An unknown word is left to the definition, which raises the error.
     return lambda input, approximate: forms[approximate](input) if approximate in forms else None
 
 
@@ -255,6 +261,7 @@ def leaky_relu_forward() -> Run:
 @activation.leaky_relu_forward.kernel("cpu", "input", min_size=16_384)
 def leaky_relu_forward_input() -> Run:
     """Make the derivative of `leaky_relu`."""
+    # By the input: with a slope below 0, the sign of the result is not that of the input.
     return parametric_gradient_kernel(scalar_functions.leaky_relu_gradient)
 
 
@@ -279,9 +286,12 @@ def hardtanh_forward() -> Run:
 @activation.hardtanh_forward.kernel("cpu", "input", min_size=16_384)
 def hardtanh_forward_input() -> Run:
     """Make the derivative of `hardtanh`."""
+    # 0 at the limits, as in PyTorch; the gradient of `clamp` is g there.
     return parametric_gradient_kernel(scalar_functions.hardtanh_gradient)
 
 
+# Not `njit`: a kernel that holds a compiled function has another name in the next process, which
+# would not recognize its copy on disk.
 @register_jitable
 def plus(a: float, b: float) -> Any:
     return a + b
@@ -315,6 +325,7 @@ def binary_kernel(operation: Callable[..., Any], *default_settings: object) -> R
         for i in range(start, stop):
             z[i] = operation(x[i], y[i])
 
+    # By value the scalar stays in a register; the element of an array could be changed by z.
     def array_scalar(start, stop, x, scalar, z):
         start, stop = claim_range(start, stop)
         use_wide_vectors()
@@ -339,6 +350,7 @@ def binary_kernel(operation: Callable[..., Any], *default_settings: object) -> R
         if y.ndim or y.dtype != x.dtype or not are_contiguous_floats((x,)):
             return None
         z = np.empty_like(x)
+        # [()] makes a 0-d array a scalar of its own dtype; float() would make it a float64.
         parallel_for(scalar_kernel, z.size, x.reshape(-1), y[()], z.reshape(-1))
         return z
 
@@ -348,6 +360,7 @@ def binary_kernel(operation: Callable[..., Any], *default_settings: object) -> R
 @ops.add.kernel("cpu", min_size=131_072)
 def add() -> Run:
     """Make the forward of `add`."""
+    # NumPy's loop is as fast, but runs on one core: so only from a size on where threads pay.
     return binary_kernel(plus, 1)
 
 
@@ -367,6 +380,7 @@ def add_onto() -> Run:
         if x.shape != y.shape or not are_contiguous_floats((x, y)):
             return None
         parallel_for(kernel, x.size, x.reshape(-1), y.reshape(-1))
+        # Not None, which would mean that the kernel has not run.
         return x
 
     return run
@@ -399,6 +413,7 @@ def mul_other() -> Run:
 @ops.div.kernel("cpu", min_size=131_072)
 def div() -> Run:
     """Make the forward of `div`."""
+    # Kernels have NumPy's error model, so x / 0 is infinite or NaN and raises nothing.
     return binary_kernel(divide, None)
 
 

@@ -79,6 +79,7 @@ def product(float_type: types.Float | None) -> Callable[..., Any]:
         dtype = float_type
         if dtype is None:
             dtype = c.dtype if isinstance(c, types.Array) else alpha
+        # With None numba reports a typing error, instead of reading memory as another dtype.
         if dtype not in (types.float32, types.float64):
             return None
         matrices = (a, b, c)
@@ -150,12 +151,15 @@ __all__ = [
     "gemm_addresses", "matmul_into", "multiply", "panel_width", "sgemm", "workspace_for",
 ]  # fmt: skip
 
+# Six rows of four vectors are 24 of AVX-512's 32 registers, and four more hold a row of b; with
+# AVX's 16 registers, six rows of two vectors are 12, and two hold b.
 TILE_ROWS = 6
 """How many rows of a tile are accumulated at once."""
 
 LOW_TILE_ROWS = 2
 """So many rows are accumulated at once where a matrix ends before a tile does."""
 
+# Twelve rows of two vectors are as many accumulators as six of four.
 HIGH_TILE_ROWS = 12
 """How many rows a tile of `MAX_FEW_VECTORS` vectors has, for which a is not prefetched."""
 
@@ -203,6 +207,7 @@ class MaskedWriter(Writer):
         first_lane = self.builder.insert_element(undefined, count, LANE(0))
         counts = self.shuffle(first_lane, undefined, [0] * lane)
         positions = ir.Constant(index_vector, [first + i for i in range(lane)])
+        # Signed: `count` is negative for a vector that lies wholly outside the matrix.
         return self.builder.icmp_signed("<", positions, counts)
 
     def call_masked(self, name: str, return_type: ir.Type, *arguments: Sequence[ir.Value]) -> Any:
@@ -218,6 +223,7 @@ class MaskedWriter(Writer):
         """Read the lanes of a vector that are in the mask; the others are 0."""
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
+        # Aligned like one element only: a row may begin anywhere.
         return self.call_masked("load", self.vector, vector_pointer, LANE(self.size), mask, zero)
 
     def store_masked(self, mask: ir.Value, value: ir.Value, pointer: ir.Value) -> None:
@@ -232,6 +238,7 @@ class MaskedWriter(Writer):
             self.builder.module, function_type, "llvm.prefetch.p0i8"
         )
         byte_pointer = self.builder.bitcast(pointer, byte)
+        # 3: keep it in all levels of the cache; 1: it is data, not instructions.
         self.builder.call(function, [byte_pointer, int_type(write), int_type(3), int_type(1)])
 
     def load_transposed(
@@ -243,6 +250,7 @@ class MaskedWriter(Writer):
         for i in range(lane):
             is_row = builder.icmp_signed("<", INDEX(i), rows_left)
             mask = self.mask(builder.select(is_row, width_left, zero))
+            # A row past the end gets the address of the first one, and an empty mask.
             step = builder.select(is_row, self.times(x_row, i), zero)
             rows.append(self.load_masked(mask, self.advance(x, step)))
         self.transpose(rows)
@@ -259,6 +267,8 @@ def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
     none = INDEX(0)
     is_row = [builder.icmp_signed("<", INDEX(t), rows_left) for t in range(rows)]
     steps = [builder.select(accumulator, INDEX(t), none) for t, accumulator in enumerate(is_row)]
+    # LLVM turns these stack slots into registers. They begin at 0, and s is added at the end: it
+    # may be y, which is prefetched meanwhile.
     sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(rows)]
     for accumulators in sums:
         for accumulator in accumulators:
@@ -271,6 +281,7 @@ def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
     masks = [w.mask(width_left, v * lane) for v in range(width)]
     with cgutils.for_range(builder, count) as loop:
         line = w.advance(b, builder.mul(loop.index, b_row))
+        # Without masks: b is read in place only where the tile is full, and a panel ends in zeros.
         vectors = [w.load(w.advance(line, v * lane)) for v in range(width)]
         offset = builder.mul(loop.index, a_step)
         for accumulator, accumulators in zip(row_pointers, sums, strict=True):
@@ -279,6 +290,7 @@ def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
                 w.prefetch(w.advance(position, next_offset), 0)
             element = w.broadcast(builder.load(position))
             for vector, sum in zip(vectors, accumulators, strict=True):
+                # `contract` permits a fused multiply-add: one instruction, and one rounding.
                 term = builder.fmul(element, vector, flags=("contract",))
                 builder.store(builder.fadd(builder.load(sum), term, flags=("contract",)), sum)
     for t, step, accumulators in zip(is_row, steps, sums, strict=True):
@@ -317,6 +329,7 @@ def tile(rows: int, width: int, prefetch: bool = True) -> Callable[..., None]:
     return gemm_tile
 
 
+# One for every shape: the loops over its rows and vectors are unrolled when the IR is written.
 product_1, product_2, product_4 = tile(TILE_ROWS, 1), tile(TILE_ROWS, 2), tile(TILE_ROWS, 4)
 low_tile = tile(LOW_TILE_ROWS, 4)
 high_tile_1, high_tile_2 = (
@@ -430,7 +443,9 @@ def workspace_for(like):
     """Return the workspace of `multiply`: initial zeros, and buffers for a panel and a result."""
     width = panel_width(like.itemsize)
     result = 4 * HIGH_TILE_ROWS * MAX_FEW_VECTORS * BYTES // like.itemsize
+    # 64 elements more than needed, so that it can begin at a cache line.
     workspace = np.empty((PANEL_ROWS + 1) * width + result + 64, like.dtype)
+    # Only the zeros are read before they are written.
     workspace[: width + 64] = 0
     return workspace
 
@@ -463,12 +478,15 @@ def multiply_few(workspace, shape, left, right, start_values, result_rows):
     zeros = (workspace.ctypes.data + 63) // 64 * 64
     panel, result = zeros + max_width * size, zeros + (PANEL_ROWS + 1) * max_width * size
     vectors = 1 if m <= lane else MAX_FEW_VECTORS
+    # A narrower panel may have more rows in the same part of the cache.
     width, step = vectors * lane, PANEL_ROWS * MAX_TILE_VECTORS // vectors
+    # Once for k = 0, too: the start values have to be written.
     for first in range(0, max(k, 1), step):
         count = min(step, k - first)
         transposed = (a + first * a_step * size, a_step, a_row)
         pack_panel(workspace, transposed, count, m, lane, vectors, panel)
         begin, begin_row = (y, y_row) if first else (s, s_row)
+        # 48 rows are whole tiles of 12, and whole squares of 16 or 8 to be transposed back.
         for j in range(0, n, 4 * HIGH_TILE_ROWS):
             rows_left = min(4 * HIGH_TILE_ROWS, n - j)
             for i in range(0, rows_left, HIGH_TILE_ROWS):
@@ -509,6 +527,7 @@ def multiply(workspace, shape, left, right, start_values, result_rows):
     if b_step != 1 and m <= MAX_FEW_VECTORS * lane:
         multiply_few(workspace, shape, left, (b, b_step), start_values, result_rows)
         return
+    # What follows: the rows of the next tile, or in a transposed a the terms to come.
     next_offset = TILE_ROWS * a_row if a_step == 1 else PREFETCH_DISTANCE * a_step
     in_place = b_step == 1 and m * b_row * size < MAX_UNPACKED_BYTES
     for first in range(0, max(k, 1), PANEL_ROWS):
@@ -516,6 +535,7 @@ def multiply(workspace, shape, left, right, start_values, result_rows):
         j = 0
         while j < n:
             vectors = min(MAX_TILE_VECTORS, (n - j + lane - 1) // lane)
+            # There is no product of three; the fourth vector is packed as zeros.
             vectors = 4 if vectors == 3 else vectors
             width_left = min(n - j, vectors * lane)
             column_start = y + j * size
@@ -524,11 +544,13 @@ def multiply(workspace, shape, left, right, start_values, result_rows):
                 block = (columns[0], b_row, b_step)
                 pack_panel(workspace, block, count, width_left, lane, vectors, panel)
                 columns = (panel, vectors * lane)
+            # After the first panel, y holds the sums so far.
             begin, begin_row = (column_start, y_row) if first else (s + j * size, s_row)
             if not first and s == 0:
                 begin, begin_row = zeros, 0
             i = 0
             while i < m:
+                # For up to four rows, two low tiles compute less in vain than one of six rows.
                 rows = LOW_TILE_ROWS if vectors == 4 and m - i < TILE_ROWS - 1 else TILE_ROWS
                 sizes = (m - i, width_left, count, next_offset)
                 source = (a + (i * a_row + first * a_step) * size, a_row, a_step)
