@@ -33,6 +33,7 @@ __all__ = [
     "vector_lanes", "indexed_product", "copy_vector", "product_1", "transpose_square", "product_2",
 ]  # fmt: skip
 
+# Known when this module is imported: kernels are compiled on the machine that runs them.
 FEATURES = binding.get_host_cpu_features()
 BYTES = 64 if FEATURES.get("avx512f") else 32 if FEATURES.get("avx") else 16
 """The size of a SIMD vector in bytes: 16 elements of float32, or 8, or 4."""
@@ -92,6 +93,7 @@ class Writer:
 
     def advance(self, pointer: ir.Value, *steps: ir.Value | int) -> Any:
         for step_ in steps:
+            # LLVM counts the steps in elements, and takes values of its own only.
             step = INDEX(step_) if isinstance(step_, int) else step_
             pointer = self.builder.gep(pointer, [step])
         return pointer
@@ -102,6 +104,7 @@ class Writer:
     def load(self, pointer: ir.Value) -> Any:
         """Read a vector from an unaligned address."""
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+        # Without `align`, LLVM assumes a multiple of the vector's size: other rows would crash.
         return self.builder.load(vector_pointer, align=self.size)
 
     def store(self, value: ir.Value, pointer: ir.Value) -> None:
@@ -110,6 +113,7 @@ class Writer:
 
     def broadcast(self, element: ir.Value) -> Any:
         """Return a vector with one element in all lanes."""
+        # LLVM has no broadcast, but makes one instruction of this pair.
         undefined = ir.Constant(self.vector, ir.Undefined)
         first_lane = self.builder.insert_element(undefined, element, LANE(0))
         return self.shuffle(first_lane, undefined, [0] * self.vector.count)
@@ -125,6 +129,7 @@ class Writer:
         Recursively: the off-diagonal quarters are exchanged, then each quarter is transposed.
         """
         lane = self.vector.count
+        # log₂(lane) rounds of shuffles: no element is moved on its own.
         half = lane // 2
         while half:
             for i in (i for i in range(lane) if not i & half):
@@ -145,29 +150,35 @@ def write_product(w: Writer, height: int, width: int, is_indexed: bool) -> Any:
     x_at, first_at, second_at, count, b_at, s_at, s_step, y_at, y_step = cgutils.unpack_tuple(
         builder, w.arguments[AT]
     )
+    # In the entry block, which is where LLVM looks for variables to keep in registers.
     sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(height)]
     for row in sums:
         for accumulator in row:
             builder.store(ir.Constant(w.vector, [0.0] * lane), accumulator)
     starts = [builder.load(w.pointer(FIRST, first_at, t)) for t in range(height)]
+    # The starts of the rows do not change with m: their addresses are computed once.
     rows = [w.pointer(X, x_at, start) for start in starts]
     with cgutils.for_range(builder, count) as loop:
         offset = builder.load(w.pointer(SECOND, second_at, loop.index))
         if is_indexed:
             row = builder.load(w.pointer(THIRD, second_at, loop.index))
         else:
+            # b has been packed: its rows are exactly as wide as the tile.
             row = w.times(loop.index, width * lane)
         b = w.pointer(B, b_at, row)
+        # Read once for all rows of the tile, whose elements below are read for all its vectors.
         vectors = [w.load(w.advance(b, v * lane)) for v in range(width)]
         for row, accumulators in zip(rows, sums, strict=True):
             element = w.broadcast(builder.load(w.advance(row, offset)))
             for vector, accumulator in zip(vectors, accumulators, strict=True):
+                # `contract` makes both one FMA instruction; it does not permit to reorder the sum.
                 term = builder.fmul(element, vector, flags=("contract",))
                 builder.store(
                     builder.fadd(builder.load(accumulator), term, flags=("contract",)), accumulator
                 )
     for t, accumulators in enumerate(sums):
         for v, accumulator in enumerate(accumulators):
+            # s may be y itself, a sum that goes on: a vector is read right before it is written.
             initial = w.load(w.pointer(S, s_at, w.times(s_step, t), v * lane))
             target = w.pointer(Y, y_at, w.times(y_step, t), v * lane)
             w.store(builder.fadd(initial, builder.load(accumulator)), target)
@@ -192,6 +203,7 @@ def product(width: int, is_indexed: bool = False, height: int = TILE_ROWS) -> Ca
                 distances of rows: x, first, second, count, b, s, s_step, y, y_step.
         """
         arrays = (x, b, s, y)
+        # None tells numba that the types do not fit: it raises, and no memory is misread.
         if any(not isinstance(array, types.Array) or array.dtype != x.dtype for array in arrays):
             return None
         rows_of_b = third if is_indexed else types.none
@@ -204,8 +216,10 @@ def product(width: int, is_indexed: bool = False, height: int = TILE_ROWS) -> Ca
     return implicit_product
 
 
+# The number of accumulators is fixed in the IR: so every width has its own function.
 product_1, product_2, product_4 = product(1), product(2), product(4)
 indexed_product = product(MAX_TILE_VECTORS, is_indexed=True)
+# A single row has few sums; with twice the width, more FMAs run side by side.
 single_row_product = product(2 * MAX_TILE_VECTORS, is_indexed=True, height=1)
 
 

@@ -25,7 +25,7 @@ __all__ = [
 ArgumentType = Callable[[Any], Any]
 """From the dtype for which a kernel is compiled to the type of one of its arguments."""
 
-UNSIGNED = types.uint64  # numba lets an index without a sign through as it is: see `compiled`
+UNSIGNED = types.uint64  # numba lets an index without a sign through as it is: see `compile_kernel`
 
 
 def ARRAY_1D(dtype: types.Float) -> Any:
@@ -81,11 +81,15 @@ def compile_kernel(kernel: Callable[..., None], *argument_types: ArgumentType) -
         argument_types: for each further argument one of ARRAY_1D, ARRAY_2D, ARRAY_3D, FLOAT64_2D,
             SCALAR, INT64, BOOL, TUPLE(…).
     """
+    # With signatures numba compiles now, not in the first call, and rejects all other types.
     signatures = [
         types.void(UNSIGNED, UNSIGNED, *(argument_type(dtype) for argument_type in argument_types))
         for dtype in (types.float32, types.float64)
     ]
+    # FMA only: with `nnan` a kernel would treat NaN otherwise than its definition, with `reassoc`
+    # round otherwise. By the error model of NumPy, x / 0 is ∞, with no branch that raises.
     options: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
+    # nogil: the threads of the pool run the same kernel at the same time.
     return njit(signatures, cache=True, nogil=True, **options)(kernel)
 
 
@@ -118,6 +122,7 @@ FLOATS = {np.dtype("float32"), np.dtype("float64")}
 def are_contiguous_floats(arrays: Iterable[Array], dtype: np.dtype | None = None) -> bool:
     """Whether all are contiguous NumPy arrays of one dtype, float32 or float64."""
     for array in arrays:
+        # Not `isinstance`: in a subclass, as in a masked array, elements may mean something else.
         if array.__class__ is not np.ndarray or not array.flags.c_contiguous:
             return False
         if dtype is None:

@@ -72,8 +72,10 @@ def multiply_tiled(start, stop, by_rows, a, b, bias, y):
     else:
         left, right = start * width, min(stop * width, right)
     workspace = workspace_for(y)
+    # By address and steps, a transposed matrix takes no copy and no kernel of its own.
     rows = (a.ctypes.data + top * a.strides[0], a.strides[0] // size, a.strides[1] // size)
     columns = (b.ctypes.data + left * b.strides[1], b.strides[0] // size, b.strides[1] // size)
+    # The step 0 reads the bias again for each row; the address 0 stands for no bias.
     start_values = (bias.ctypes.data + left * size if bias.size else 0, 0)
     result_rows = (y.ctypes.data + (top * y.shape[1] + left) * size, y.shape[1])
     shape = (bottom - top, right - left, a.shape[1])
@@ -99,8 +101,10 @@ def multiply_by_blas(start, stop, blas_address, by_rows, a_matrix, b_matrix, bia
     if bias.size:
         beta = 1.0
         row = bias[left:right]
+        # BLAS takes no bias, but it can add to c: so the bias is written there first.
         for i in range(result_part.shape[0]):
             result_part[i] = row
+    # Addresses count bytes. The next row of a transposed matrix is one element further on.
     a += top * (1 if trans_a else lda) * c.itemsize
     b += left * (ldb if trans_b else 1) * c.itemsize
     gemm(
@@ -125,6 +129,7 @@ def tiled_kernel() -> Callable[..., None]:
     """Compile `multiply_tiled` for float32 and for float64."""
     signatures = []
     for dtype in (types.float32, types.float64):
+        # Of any layout (A): the steps are read at run time. Writable arrays fit `readonly`, too.
         matrix, row = (types.Array(dtype, n, k, readonly=True) for n, k in ((2, "A"), (1, "C")))
         integer = types.int64
         signatures.append(
@@ -154,6 +159,7 @@ def product() -> Callable[..., Any]:
     It returns None for what NumPy does best: small products, one row or column, other layouts.
     """
     by_tiles, by_blas = tiled_kernel() if TILES_ARE_FASTER else None, blas_kernel()
+    # An empty array, not None: that would be another type, and another kernel to compile.
     no_bias = {np.dtype(dtype): np.empty(0, dtype) for dtype in ("float32", "float64")}
 
     def run(a: Array, b: Array, bias: Array | None = None, out: Array | None = None) -> Any:
@@ -167,6 +173,7 @@ def product() -> Callable[..., Any]:
         if products < MIN_PRODUCTS_TILED and (is_small or b.strides[0] != b.itemsize):
             return None
         dtype = a.dtype
+        # NumPy has one object for each dtype in native byte order; swapped bytes are left to NumPy.
         if dtype is not b.dtype or dtype not in no_bias:
             return None
         if bias is None:
@@ -177,11 +184,13 @@ def product() -> Callable[..., Any]:
         if left is None or right is None:
             return None
         work = products // PRODUCTS_PER_ELEMENT
+        # After Ctrl-C the product goes on in its thread: it must not write into the caller's `out`.
         run_parallel = (
             parallel_for if products < LONG or out is not None else INTERRUPTIBLE_PARALLEL_FOR
         )
         if by_tiles is not None and prefers_tiles(rows, columns, k, left[0], right[0]):
             y = np.empty((rows, columns), dtype) if out is None else out
+            # The Python function: for a call from here, numba would first have to compile it.
             width = panel_width.py_func(dtype.itemsize)
             by_rows, units = choose_cut(rows, columns, width, count_parts(products, work))
             run_parallel(by_tiles, units, by_rows, a, b, bias, y, work=work)
@@ -220,6 +229,7 @@ def blas_layout(x: Array) -> tuple[bool, int] | None:
     (down, along), (height, width), size = x.strides, x.shape, x.itemsize
     if not x.flags.aligned:  # a view into bytes
         return None
+    # A row stride below the width (broadcast, overlapping, flipped) is an error to BLAS.
     if along == size and down >= width * size and down % size == 0:
         return False, down // size
     if down == size and along >= height * size and along % size == 0:
@@ -328,6 +338,7 @@ def linear_weight() -> Callable[..., Any]:
     run = product()
 
     def multiply(a: Array, b: Array) -> Any:
+        # It is called later, when there is no definition to leave the product to: hence `a @ b`.
         y = run(a, b)
         return a @ b if y is None else y
 
@@ -335,6 +346,7 @@ def linear_weight() -> Callable[..., Any]:
         if g.ndim < 2:
             return None
         g, input = flatten_rows(g), flatten_rows(input)
+        # Of few rows, as in a step of a recurrent network: one product of many steps is faster.
         if len(g) <= MAX_DEFERRED_ROWS and g.dtype is input.dtype:
             return DeferredMatmulGradient(g, input, multiply)
         return run(g.T, input)
@@ -361,6 +373,7 @@ def multiply_each(start, stop, blas_address, sizes, a, b, c):
     a_row, a_step = (1, sizes[7]) if a_transposed else (sizes[7], 1)
     b_row, b_step = (1, sizes[12]) if b_transposed else (sizes[12], 1)
     use_tiles = m >= 4 * TILE_ROWS and (b_transposed or m * n * k >= MIN_PRODUCTS_TILED_BATCH)
+    # One for all matrices of this part: their panels are of the same size.
     workspace = workspace_for(c)
     for i in range(np.int64(start), np.int64(stop)):
         x, y, z = i // (second * third), i // third % second, i % third
@@ -425,8 +438,10 @@ def describe_operand(x: Array) -> tuple[Any, ...]:
         x = np.ascontiguousarray(x)
         layout = False, x.shape[-1]
     batch = zip(x.shape[:-2], x.strides[:-2], strict=True)
+    # An axis of length 1 broadcasts, which NumPy expresses by any stride, and this kernel by 0.
     steps = [step if size > 1 else 0 for size, step in batch]
     first_address = x.__array_interface__["data"][0]
+    # x comes with its address, so that a copy made here lives as long as the kernel reads it.
     return x, first_address, *layout, *(0,) * (3 - len(steps)), *steps
 
 

@@ -48,6 +48,7 @@ def layer_norm(start, stop, x, weight, bias, centered, eps, y):
     """y = (x - mean) / √(variance + ε) · weight + bias of each row; in RMS norm, the mean is 0."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    # Sums arrive as float64. Left so, one of them would widen the whole loop: half the lanes.
     number = x.dtype.type
     for r in range(start, stop):
         row, out = x[r], y[r]
@@ -61,6 +62,7 @@ def layer_norm(start, stop, x, weight, bias, centered, eps, y):
 @njit(**REORDERED)
 def block_weighted_sums(g, x, weight, mean, scale, grad_weight, grad_bias):
     """Return Σ gw and Σ gw·x̂ of a short row, and add g·x̂ and g to the sums over rows."""
+    # In the dtype of x, to fill the lanes; a block is too short for that to cost much precision.
     gradient_sum = product_sum = x.dtype.type(0)
     for i in range(x.size):
         standard, weighted = (x[i] - mean) * scale, g[i] * weight[i]
@@ -74,6 +76,7 @@ def block_weighted_sums(g, x, weight, mean, scale, grad_weight, grad_bias):
 @njit(forceinline=True)
 def weighted_sums(g, x, weight, mean, scale, grad_weight, grad_bias):
     """The same of any row."""
+    # float64: a long row has many blocks.
     gradient_sum = product_sum = 0.0
     for at in range(0, x.size, BLOCK):
         end = at + BLOCK
@@ -116,6 +119,7 @@ def layer_norm_backward(start, stop, g, x, weight, eps, settings, gradients):
             # An RMS norm has no mean, through which a gradient could flow.
             gradient_sum = number(gradient_sum / n if centered else 0)
             product_sum = number(product_sum / n)
+            # A second pass, for both sums need the whole row; but it is still in the cache.
             for i in range(n):
                 share = (
                     gradient[i] * weight[i] - gradient_sum - (row[i] - mean) * scale * product_sum
@@ -135,6 +139,7 @@ def group_norm(start, stop, x, weight, bias, size, eps, y):
     for index in range(start, stop):
         r = np.int64(index)
         mean = number(total(x[r]) / x.shape[1])
+        # It stays float64 until the product with a channel's weight, which is rounded once.
         scale = 1 / math.sqrt(sum_squared_deviations(x[r], mean) / x.shape[1] + eps)
         first = r * channels % weight.size  # x has a row for each group of each sample
         for k in range(channels):
@@ -161,9 +166,11 @@ def group_norm_backward(start, stop, g, x, weight, size, eps, gradients):
             row, gradient = x[r, k * size : (k + 1) * size], g[r, k * size : (k + 1) * size]
             bias_row, weight_row = total(gradient), dot_centered(gradient, row, mean) * scale
             grad_bias[r, k], grad_weight[r, k] = bias_row, weight_row
+            # Within a group every channel has its own weight: it has to come before the sum.
             gradient_sum += bias_row * weight[first + k]
             product_sum += weight_row * weight[first + k]
         shift = number(scale * gradient_sum / x.shape[1])
+        # `scale` once from the derivative and once from x̂, of which only x - mean is in the loop.
         slope = number(scale * scale * product_sum / x.shape[1])
         for k in range(channels):
             row, gradient = x[r, k * size : (k + 1) * size], g[r, k * size : (k + 1) * size]
@@ -192,6 +199,7 @@ def parameter_rows(
         (input, *(array for array in (weight, bias) if array is not None))
     ):
         return None
+    # Ones and zeros, so that one kernel serves layers with and without parameters.
     rows = [np.ones(size, input.dtype) if weight is None else weight.reshape(-1)]
     rows.append(np.zeros(size, input.dtype) if bias is None else bias.reshape(-1))
     return rows if all(row.size == size for row in rows) else None
@@ -272,6 +280,7 @@ def run_layer_norm_backward(
     count = input.size // n
     # Groups of at least 16 rows, and at most MAX_GROUPS: both limit what is added up at the end.
     groups = -(-count // max(16, -(-count // MAX_GROUPS)))
+    # Zeros, because all rows of a group are added to one row here.
     sums = [np.zeros((groups, n), input.dtype) for _ in range(2)]
     tables = [array.reshape(-1, n) for array in (g, input, grad_input)]
     settings, gradients = (centered, weight is None and bias is None), (tables[2], *sums)
@@ -360,6 +369,7 @@ def native_group_norm_joint_vjp() -> Run:
             return None
         grad_input = np.empty_like(input)
         shape = len(input) * num_groups, -1
+        # Not zeros: a group of a sample owns its elements, and assigns them once.
         sums = [np.empty((shape[0], input.shape[1] // num_groups), input.dtype) for _ in range(2)]
         arrays = [array.reshape(shape) for array in (g, input, grad_input)]
         settings, gradients = (weight_and_bias[0], size, eps), (arrays[2], *sums)

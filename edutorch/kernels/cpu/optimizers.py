@@ -86,6 +86,7 @@ def fused_step(source: fused.KernelSource) -> Callable[..., None]:
 def compile_step(kernel: Callable[..., None]) -> Any:
     """Compile a kernel for float32 and float64."""
     index_type = types.uint64
+    # No fastmath: an FMA rounds once where the rule rounds twice, and the results would differ.
     return njit(
         [
             types.void(index_type, index_type, index_type[::1], types.int64[:, ::1], dtype[::1])
@@ -115,6 +116,7 @@ pointer: Any = intrinsic(pointer_type)
 @njit
 def tensor_of(element, ends):
     """Return the index of the tensor that holds an element, numbered through all tensors."""
+    # A search for the first element of a part; from there on the kernel counts tensors itself.
     tensor = 0
     while element >= ends[tensor]:
         tensor += 1
@@ -132,10 +134,12 @@ def elements_of(address, first, count, like):
 @njit
 def tensor_slices(tensor, start, stop, ends, table, settings):
     """Return the number of a tensor's elements in the range, and these elements of its arrays."""
+    # np.uint64: from a uint64 and an int64 in two branches, numba makes a float64.
     begin = ends[tensor - 1] if tensor > 0 else np.uint64(0)
     first = start - begin
     count = min(stop, ends[tensor]) - start
     return (
+        # All five columns, for any rule: those that it does not use are never indexed.
         count, elements_of(table[tensor, 0], first, count, settings),
         elements_of(table[tensor, 1], first, count, settings),
         elements_of(table[tensor, 2], first, count, settings),

@@ -82,6 +82,7 @@ def load_planes(x, batch, windows, frame_of):
     outer = windows.outer
     plane, first = outer[0] * outer[1] * outer[2], batch * windows.planes_per_batch
     planes_here = min(windows.planes_per_batch, windows.plane_count - first)
+    # Then the planes of a batch are one slice, and nothing is copied.
     if windows.unpadded:
         return x[first * plane : (first + planes_here) * plane], planes_here * plane
     copy_into_frame(x, first, planes_here, 1, windows.sizes, outer, windows.before, frame_of)
@@ -106,6 +107,7 @@ def update_indices(x, row, previous, indices, offset, result):
     use_wide_vectors()
     for p in range(len(result)):
         a, b, t, u = x[p], row[p], previous[p], indices[p] + offset
+        # > and not >=: of equal elements the first one wins, as in PyTorch.
         result[p] = u if b > a or b != b else t
 
 
@@ -115,9 +117,11 @@ def max_along(x, length, taps, step, y):
     length -= (taps - 1) * step
     best = y[:length]
     if taps == 1:
+        # One tap leaves nothing to compare, but callers look for the result in y.
         copy(x, 0, y, 0, length)
     for i in range(1, taps):
         row = x[i * step : i * step + length]
+        # The first two taps are compared where they are, so y needs no initial values.
         if i == 1:
             update_max(x, row, best)
         else:
@@ -133,8 +137,10 @@ def max_pool_planes(start, stop, x, settings, y):
     planes_per_batch, kernel, steps = windows.planes_per_batch, windows.kernel, windows.steps
     outer, window_starts = windows.outer, windows.starts
     plane = outer[0] * outer[1] * outer[2]
+    # -∞ never wins. Only the inside is overwritten by the next batch, the border stays.
     frame_of = np.full(1 if windows.unpadded else planes_per_batch * plane, -np.inf, y.dtype)
     size = planes_per_batch * plane
+    # Two buffers in turn: what one axis has written, the next one reads.
     one, other = np.empty(size, y.dtype), np.empty(size, y.dtype)
     for batch in range(start, stop):
         planes, length = load_planes(x, batch, windows, frame_of)
@@ -142,10 +148,12 @@ def max_pool_planes(start, stop, x, settings, y):
         # The last axis first: its elements are adjacent, so all three passes are vectorized.
         length = max_along(planes, length, kernel[2], steps[2], one)
         length = max_along(one, length, kernel[1], steps[1], other)
+        # Images and sequences have no depth: for them this pass would be a copy.
         if kernel[0] > 1:
             max_along(other, length, kernel[0], steps[0], one)
         best = one if kernel[0] > 1 else other
         target = batch * planes_per_batch * len(window_starts)
+        # Windows that reach into the next plane were computed too, but no start selects them.
         for first in range(0, total_length, plane):
             row = y[target : target + len(window_starts)]
             for p in range(len(row)):
@@ -175,6 +183,7 @@ def argmax_along(x, tap, length, taps, step, tap_step, y, indices):
             update_indices(x, row, tap, tap_row, x.dtype.type(tap_step), result)
             update_max(x, row, best)
         else:
+            # Before `best` is updated: the comparison needs the maximum so far.
             update_indices(best, row, result, tap_row, x.dtype.type(i * tap_step), result)
             update_max(best, row, best)
     return length
@@ -200,6 +209,7 @@ def argmax_planes(start, stop, x, settings, first_valid_taps, indices):
     for batch in range(start, stop):
         planes, whole = load_planes(x, batch, windows, frame_of)
         length = argmax_along(planes, none, whole, kernel[2], steps[2], 1, one, tap)
+        # Taps are numbered row by row: one step down passes a row of kernel[2] taps.
         length = argmax_along(one, tap, length, kernel[1], steps[1], kernel[2], other, taps)
         tap_step = kernel[1] * kernel[2]
         best, best_taps = other, taps
@@ -212,6 +222,7 @@ def argmax_planes(start, stop, x, settings, first_valid_taps, indices):
             for p in range(len(row)):
                 position = UNSIGNED(first + window_starts[p])
                 row[p] = (
+                    # -∞ against -∞: the border may have won, but must not be chosen.
                     first_valid_taps[p] if best[position] == -np.inf else int(best_taps[position])
                 )
             target += len(window_starts)
@@ -238,6 +249,7 @@ def scatter_planes(start, stop, g, settings, taps, offsets, y):
             taps[first : first + len(window_starts)],
         )
         for p in range(len(gradients)):
+            # Windows overlap: several may add here, in a fixed order, as one thread has the plane.
             target[UNSIGNED(window_starts[p] + offsets[UNSIGNED(winning_taps[p])])] += gradients[p]
         if not unpadded:
             copy_out_of_frame(frame_of, index, windows, y)
@@ -292,6 +304,7 @@ class WindowLayout:
         self.first_valid_taps = np.zeros(window_starts.size, np.int64)
         if not frame.unpadded:
             self.first_valid_taps += first_inner_tap(np, windows).reshape(-1)
+        # -1: a window that lies in the padding, which is left to the definition.
         self.is_supported = sum(kernel) <= MAX_WINDOW and self.first_valid_taps.min(initial=0) >= 0
 
 
@@ -360,6 +373,7 @@ def max_pool_indices() -> Callable[..., Any]:
             return None
         shape = (*input.shape[: -windows.rank], *windows.count)
         tap = find_indices(input, layout, math.prod(shape)).reshape(shape)
+        # The definition's dtype: taps below 128 fit into a byte.
         return tap if len(windows.taps) >= 128 else tap.astype(np.int8)
 
     return run
@@ -380,6 +394,7 @@ def max_pool_input() -> Callable[..., Any]:
         if not layout.is_supported:
             return None
         y = np.empty(input.shape, input.dtype)
+        # Not saved by forward: inference would compute them in vain.
         tap = find_indices(input, layout, g.size)
         parallel_for(
             kernel, layout.plane_count, flatten(g), layout.arguments, tap, layout.offsets,
@@ -395,6 +410,7 @@ def sum_along(x, length, taps, step, y):
     """y[p] = Σᵢ x[p + i·step]. Return the length of y."""
     use_wide_vectors()
     length -= (taps - 1) * step
+    # The first tap is copied, so the sums need no zeros.
     copy(x, 0, y, 0, length)
     for i in range(1, taps):
         row, total = x[i * step : i * step + length], y[:length]
@@ -410,6 +426,7 @@ def avg_pool_planes(start, stop, x, settings, divisor, y):
     planes_per_batch, kernel, steps = windows.planes_per_batch, windows.kernel, windows.steps
     outer, window_starts = windows.outer, windows.starts
     plane = outer[0] * outer[1] * outer[2]
+    # Zeros add nothing to a sum; whether they count is up to the divisor.
     framed = np.zeros(1 if windows.unpadded else planes_per_batch * plane, y.dtype)
     size = planes_per_batch * plane
     one, other = np.empty(size, y.dtype), np.empty(size, y.dtype)
@@ -417,10 +434,12 @@ def avg_pool_planes(start, stop, x, settings, divisor, y):
         planes, whole = load_planes(x, batch, windows, framed)
         length = sum_along(planes, whole, kernel[2], steps[2], one)
         length = sum_along(one, length, kernel[1], steps[1], other)
+        # Of one tap this is a copy: the result is in `one` in any case.
         sum_along(other, length, kernel[0], steps[0], one)
         target = batch * planes_per_batch * len(window_starts)
         for first in range(0, whole, plane):
             for p in range(len(window_starts)):
+                # Windows at the border may have another divisor (count_include_pad).
                 y[target + p] = one[first + window_starts[p]] / divisor[p]
             target += len(window_starts)
 
@@ -445,9 +464,11 @@ def avg_pool_gradient_planes(start, stop, g, settings, divisor, y):
     plane = outer[0] * outer[1] * outer[2]
     one, other = np.empty(plane, y.dtype), np.empty(plane, y.dtype)
     for index in range(start, stop):
+        # 0 wherever no window starts: so the sums below can go over all positions, as forward does.
         one[:] = 0
         first = index * len(window_starts)
         for p in range(len(window_starts)):
+            # Assigned, not added: no two windows start at the same position.
             one[window_starts[p]] = g[first + p] / divisor[p]
         spread_sums_along(one, plane, kernel[2], steps[2], other)
         spread_sums_along(other, plane, kernel[1], steps[1], one)

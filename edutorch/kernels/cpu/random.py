@@ -84,13 +84,16 @@ def philox(a, b, c, d, key, second_key):
 def write_uniform(words, y, start_):
     """Convert one word of each block to floats in [0, 1)."""
     if y.itemsize == 4:
+        # A float32 holds 24 bits exactly: with more of them, the largest would be rounded up to 1.
         scale = np.float32(2.0**-24)
         for i in range(words.size):
             position = start_ + np.uint64(8) * i
+            # The lower half first: NumPy keeps the upper one for the next float32 that it draws.
             y[position] = np.float32(np.uint32(words[i]) >> np.uint32(8)) * scale
             y[position + np.uint64(1)] = np.float32(np.uint32(words[i] >> np.uint64(40))) * scale
     else:
         for i in range(words.size):
+            # 53 bits, as many as a float64 holds exactly.
             y[start_ + np.uint64(4) * i] = np.float64(words[i] >> np.uint64(11)) * 2.0**-53
 
 
@@ -98,11 +101,15 @@ def draw_blocks(start, stop, begin, y):
     """Fill y from the counters after `begin`, which holds counter and key in six words."""
     start, stop = claim_range(start, stop)
     size = np.uint64(8 // y.itemsize)
+    # A row for each of a block's words, so that the conversion reads adjacent ones. All four are
+    # 8 KiB, and stay in the L1 cache until then.
     words = np.empty((WORDS_PER_BLOCK, BLOCKS_PER_BATCH), np.uint64)
     first, second, third, fourth = words[0], words[1], words[2], words[3]
     for block in range(start, stop, BLOCKS_PER_BATCH):
+        # np.uint64: of a uint64 and an int64, numba's `min` makes a float64.
         blocks_here = min(np.uint64(BLOCKS_PER_BATCH), stop - block)
         for i in range(blocks_here):
+            # + 1, as NumPy increments its counter before it computes a block.
             count = begin[0] + block + i + np.uint64(1)
             carry = begin[1] + np.uint64(count < begin[0])  # 1 where the first word overflowed
             a, b, c, d = philox(count, carry, begin[2], begin[3], begin[4], begin[5])

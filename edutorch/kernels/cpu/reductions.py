@@ -65,12 +65,14 @@ def sum_columns(start, stop, x, y):
     """Σ x of each column; the range counts bands of columns."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    # Signed, as a shape is: of a uint64 and an int64, numba's `min` makes a float64.
     left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, x.shape[1])
     sums, full_rows = np.zeros(right - left), x.shape[0] // 4 * 4
     for r in range(0, full_rows, 4):  # the sums, in float64, are read and written once for four
         a, b = x[r, left:right], x[r + 1, left:right]
         c, d = x[r + 2, left:right], x[r + 3, left:right]
         for j in range(sums.size):
+            # In pairs: the second sum does not wait for the first, as it would in a chain of four.
             sums[j] += (a[j] + b[j]) + (c[j] + d[j])
     for r in range(full_rows, x.shape[0]):
         row = x[r, left:right]
@@ -98,7 +100,9 @@ def sum_by_chunks(table: np.ndarray, centers: np.ndarray | None = None) -> np.nd
     rows, n = table.shape
     # One column for each chunk: the result does not depend on the number of threads.
     partial = np.empty((rows, -(-n // CHUNK)))
+    # Without `squared` the kernel does not read the centers, but its type asks for an array.
     squared, centers = centers is not None, table[:, 0] if centers is None else centers
+    # A column of a table has gaps, and the kernel is compiled for arrays without.
     centers = np.ascontiguousarray(centers)
     parallel_for(chunks_kernel(), partial.size, table, centers, squared, partial, work=table.size)
     return partial[:, 0] if partial.shape[1] == 1 else partial.sum(1)
@@ -116,6 +120,7 @@ def as_rows(input: Array, dim: int | tuple[int, ...] | None) -> np.ndarray | Non
         or not are_contiguous_floats((input,))
     ):
         return None
+    # A view: the array is contiguous, and the reduced axes are its last ones.
     return input.reshape(-1, math.prod(input.shape[kept:]))
 
 
@@ -128,6 +133,7 @@ def as_columns(input: Array, dim: int | tuple[int, ...] | None) -> np.ndarray | 
     if not input.size or not are_contiguous_floats((input,)):
         return None
     table = input.reshape(math.prod(input.shape[:first]), -1)
+    # From two bands on, there is something to divide among threads.
     return table if table.shape[1] >= 2 * COLUMN_BAND else None
 
 
@@ -225,6 +231,7 @@ def amax() -> Run:
 REORDERED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}}
 
 
+# NaN aside, a minimum is one instruction a vector; the caller looks for NaN on its own.
 WITHOUT_NAN: dict[str, Any] = {"forceinline": True, "fastmath": {"nnan", "nsz"}}
 
 
@@ -233,6 +240,7 @@ def sums_of_row(row: Array) -> Any:
     """Return Σ x and Σ x², in float64."""
     total, squares = 0.0, 0.0
     for i in range(row.size):
+        # Before it is squared: in float32, squares overflow from 1.8 · 10¹⁹ on.
         x = np.float64(row[i])
         total += x
         squares += x * x

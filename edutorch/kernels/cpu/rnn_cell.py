@@ -33,6 +33,7 @@ from .work_queue import claim_range
 
 __all__ = ["gru_gates", "gru_gates_joint_vjp", "lstm_gates", "lstm_gates_joint_vjp"]
 
+# Two vectors of 16 float32. The table has 8 such rows: 1 KiB, or 2 KiB in float64.
 WIDTH = 32
 A, B, C, D, E, F, G, H = (WIDTH * row for row in range(8))
 """The first index of each row of the table."""
@@ -84,8 +85,12 @@ def store_row(table, table_row, array, start, count):
 @njit(fastmath={"contract"}, nogil=True)
 def lstm_forward(s):
     """Compute the new c in E and h in F from i, f, u, o in A to D and c in E."""
+    # The attribute is one of the function that has the loop: that of a caller does not count here.
     use_wide_vectors()
+    # All of them, also where `count` is less: a constant length needs no code for a remainder, and
+    # what is computed beyond the count is never stored.
     for j in range(WIDTH):
+        # The gates are in PyTorch's order, i, f, u (its g), o: so its weights fit.
         c = sigmoid(s[B + j]) * s[E + j] + sigmoid(s[A + j]) * tanh(s[C + j])
         s[E + j] = c
         s[F + j] = sigmoid(s[D + j]) * tanh(c)
@@ -101,8 +106,12 @@ def lstm_backward(s):
     for j in range(WIDTH):
         i, f, u, o = sigmoid(s[A + j]), sigmoid(s[B + j]), tanh(s[C + j]), sigmoid(s[D + j])
         old_c, grad_h = s[E + j], s[F + j]
+        # Computed again: saved by forward, it would be another array to write and to read.
         tanh_c = tanh(f * old_c + i * u)
+        # c reaches the loss in two ways: through the next step, and through this step's h.
         grad_c = s[G + j] + grad_h * o * tanh_slope(tanh_c)
+        # Everything has been read: from here on, the gates are overwritten by their gradients.
+        # i - i · i is one FMA; i · (1 - i) would be two operations.
         s[A + j] = grad_c * u * (i - i * i)
         s[B + j] = grad_c * old_c * (f - f * f)
         s[C + j] = grad_c * i * tanh_slope(u)
@@ -116,7 +125,9 @@ def gru_forward(s):
     use_wide_vectors()
     for j in range(WIDTH):
         reset, update = sigmoid(s[A + j] + s[D + j]), sigmoid(s[B + j] + s[E + j])
+        # As in PyTorch, the reset gate multiplies W h + b and not h: so x stays apart from it.
         candidate = tanh(s[C + j] + reset * s[F + j])
+        # The same as (1 - z) · n + z · h, with one product less.
         s[G + j] = candidate + update * (s[G + j] - candidate)
 
 
@@ -150,6 +161,7 @@ def lstm_gates() -> Callable[..., Any]:
     def run_step(start, stop, x, c, y, n, k):
         start, stop = claim_range(start, stop)
         use_wide_vectors()
+        # Zeros, because lanes that a short row does not load are computed as well.
         s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
             for j in range(0, k, WIDTH):
@@ -159,6 +171,7 @@ def lstm_gates() -> Callable[..., Any]:
                 load_row(s, E, c, row * k + j, count)
                 lstm_forward(s)
                 store_row(s, F, y, row * k + j, count)
+                # y is (2, n, k): all of h, and then all of c.
                 store_row(s, E, y, (n + row) * k + j, count)
 
     kernel = compile_kernel(run_step, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64, INT64)
@@ -199,6 +212,7 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
     kernel = compile_kernel(step, *[ARRAY_1D] * 3, TUPLE(*[ARRAY_1D] * 2), INT64, INT64)
 
     def run(g: Array, x: Array, c: Array) -> Any:
+        # g may have gaps, as a part of a larger gradient: it is copied below, if need be.
         if not are_contiguous_floats((x, c), g.dtype):
             return None
         gradients = np.empty_like(x), np.empty_like(c)
@@ -261,6 +275,7 @@ def gru_gates_joint_vjp() -> Callable[..., Any]:
                 gru_backward(s)
                 for gate in range(3):
                     store_row(s, gate * WIDTH, grad_x, (3 * row + gate) * k + j, count)
+                # r and z take x + hidden, so both have one gradient; in n, hidden was gated.
                 store_row(s, A, grad_hidden, 3 * row * k + j, count)
                 store_row(s, B, grad_hidden, (3 * row + 1) * k + j, count)
                 store_row(s, F, grad_hidden, (3 * row + 2) * k + j, count)

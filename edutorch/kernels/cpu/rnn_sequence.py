@@ -67,13 +67,16 @@ def add_product(blas, rows, columns, inner, left, right, y, beta):
     The factors are contiguous, (rows, inner) and (inner, columns).
     """
     one = y.dtype.type(1)
+    # As many columns as keep a product below the limit, in whole rows of the gates' table.
     width = OPENBLAS_SMALL // (rows * inner) // WIDTH * WIDTH
     if width < 2 * WIDTH:  # so thin blocks would be too many calls
         width = columns
     for j in range(0, columns, width):
         count = min(width, columns - j)
         gemm(
+            # A block of columns has the row stride of the whole: nothing is copied.
             blas, False, False, rows, count, inner, one, left, inner, right[j:], columns,
+            # BLAS takes beta in the dtype of the matrices, and the callers write an integer.
             y.dtype.type(beta), y[j:], columns,
         )  # fmt: skip
 
@@ -130,11 +133,14 @@ def lstm_sequence() -> Callable[..., Any]:
         times, n, k, reverse = sizes
         use_wide_vectors()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
+        # Copies: each step overwrites them, and h and c are the caller's.
         state, cell = copy_of(h, first * k, rows * k), copy_of(c, first * k, rows * k)
         s = np.zeros(TABLE_SIZE, x.dtype)
         for step in range(times):
             row_start = time_of(step, times, reverse) * n + first
             gate_rows = gates[row_start * 4 * k : (row_start + rows) * 4 * k]
+            # x is where the sums start: with beta = 1, BLAS adds the product to it.
+            # They stay in `gates`, from which backward computes the gates without another product.
             copy_slice(x, row_start * 4 * k, gate_rows, 0, gate_rows.size)
             add_product(blas, rows, 4 * k, k, state, weight_t, gate_rows, 1)
             for row in range(rows):
@@ -144,9 +150,11 @@ def lstm_sequence() -> Callable[..., Any]:
                         load_row(s, gate * WIDTH, gate_rows, (4 * row + gate) * k + j, count)
                     load_row(s, E, cell, position, count)
                     lstm_forward(s)
+                    # The product above was the last to read the old state.
                     store_row(s, E, cell, position, count)
                     store_row(s, F, state, position, count)
             copy_slice(state, 0, y, row_start * k, rows * k)
+            # y is (2, t, n, k): all of h, and then all of c.
             copy_slice(cell, 0, y, (times * n + row_start) * k, rows * k)
 
     kernel = compile_kernel(forward_through_time, INT64, TUPLE(*[ARRAY_1D] * 6), SIZES)
@@ -162,6 +170,7 @@ def lstm_sequence() -> Callable[..., Any]:
             return None
         sizes = (*x.shape[:2], h.shape[1])
         y, gates = np.empty((2, *sizes), x.dtype), np.empty_like(x)
+        # Transposed once for all steps: for few rows BLAS does not pack it (`OPENBLAS_SMALL`).
         weight_t = np.ascontiguousarray(weight.T)
         arrays = flatten(x, h, c, weight_t, y, gates)
         work = x.size * sizes[2] // 8
@@ -182,6 +191,7 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
         times, n, k, reverse = sizes
         use_wide_vectors()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
+        # Views of the results: after the first time step they hold the initial states' gradients.
         grad_h, grad_c = (
             grad_h0[first * k : (first + rows) * k],
             grad_c0[first * k : (first + rows) * k],
@@ -190,6 +200,7 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
         for step in range(times - 1, -1, -1):
             row_start = time_of(step, times, reverse) * n + first
             previous = time_of(step - 1, times, reverse) * n + first
+            # `previous` means nothing in the first step, which began with the caller's c.
             cell = y[(times * n + previous) * k :] if step else c[first * k :]
             grad_output_h, grad_output_c = g[row_start * k :], g[(times * n + row_start) * k :]
             for row in range(rows):
@@ -199,6 +210,7 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
                         gate_position = (4 * (row_start + row) + gate) * k + j
                         load_row(s, gate * WIDTH, gates, gate_position, count)
                     load_row(s, E, cell, position, count)
+                    # A state is read as the output of its time, and by the step after it.
                     load_sum(s, F, grad_output_h, grad_h, position, count)
                     load_sum(s, G, grad_output_c, grad_c, position, count)
                     lstm_backward(s)
@@ -206,6 +218,7 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
                         gate_position = (4 * (row_start + row) + gate) * k + j
                         store_row(s, gate * WIDTH, grad_x, gate_position, count)
                     store_row(s, G, grad_c, position, count)
+            # beta = 0: h went only into the product, so its old gradient is replaced.
             add_product(blas, rows, k, 4 * k, grad_x[row_start * 4 * k :], weight, grad_h, 0)
 
     kernel = compile_backward(backward_through_time, 5, 3)
@@ -246,6 +259,7 @@ def states_before(first: Array, states: Array, reverse: bool) -> Any:
 
 def weight_gradient(at_gates: Array, states: Array) -> Any:
     """Return the gradient of the weight: one product over all time steps."""
+    # A sum over times and samples alike: both become rows of one matrix.
     left, right = flatten_rows(at_gates).T, flatten_rows(states)
     y = product()(left, right)
     return left @ right if y is None else y
@@ -270,6 +284,7 @@ def gru_sequence() -> Callable[..., Any]:
         for step in range(times):
             row_start = time_of(step, times, reverse) * n + first
             for row in range(rows):
+                # Not added to x: the reset gate multiplies W h + b (as in PyTorch).
                 copy_slice(bias, 0, hidden, row * 3 * k, 3 * k)
             add_product(blas, rows, 3 * k, k, state, weight_t, hidden, 1)
             for row in range(rows):
@@ -322,6 +337,7 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
             state = (
                 y[(time_of(step - 1, times, reverse) * n + first) * k :] if step else h[first * k :]
             )
+            # W h + b is computed again, in the memory that its gradient takes afterwards.
             hidden = grad_hidden[row_start * 3 * k : (row_start + rows) * 3 * k]
             for row in range(rows):
                 copy_slice(bias, 0, hidden, row * 3 * k, 3 * k)
@@ -343,6 +359,7 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
                     store_row(s, B, hidden, (3 * row + 1) * k + j, count)
                     store_row(s, F, hidden, (3 * row + 2) * k + j, count)
                     store_row(s, G, grad_h, position, count)
+            # beta = 1: grad_h already holds g · z, what reached the state past the product.
             add_product(blas, rows, k, 3 * k, hidden, weight, grad_h, 1)
 
     kernel = compile_backward(backward_through_time, 7, 3)
@@ -392,12 +409,14 @@ def rnn_sequence() -> Callable[..., Any]:
         times, n, k, reverse = sizes
         use_wide_vectors()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
+        # No copy: a step writes to its own rows of y, and the next one reads them there.
         state = h[first * k : (first + rows) * k]
         for step in range(times):
             row_start = time_of(step, times, reverse) * n + first
             state_rows = y[row_start * k : (row_start + rows) * k]
             copy_slice(x, row_start * k, state_rows, 0, state_rows.size)
             add_product(blas, rows, k, k, state, weight_t, state_rows, 1)
+            # Tested outside of the loops: so each is free of branches, and vectorized.
             if is_tanh:
                 for j in range(rows * k):
                     state_rows[j] = tanh(state_rows[j])
@@ -444,6 +463,7 @@ def rnn_sequence_joint_vjp() -> Callable[..., Any]:
             row_start = time_of(step, times, reverse) * n + first
             grad_rows, output = grad_x[row_start * k : (row_start + rows) * k], y[row_start * k :]
             grad_output = g[row_start * k :]
+            # Both slopes follow from the output: the sums before it need not be saved.
             if is_tanh:
                 for j in range(rows * k):
                     grad_rows[j] = (grad_output[j] + grad_h[j]) * tanh_slope(output[j])

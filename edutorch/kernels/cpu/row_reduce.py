@@ -19,6 +19,7 @@ from .vector_math import FloatFormat, vector_function
 
 __all__ = ["dot", "dot_centered", "row_max", "max_or_any", "sum_squared_deviations", "total"]
 
+# Of 64 sums side by side, each adds 16 elements: too few for float32 to lose much.
 BLOCK = 1024
 REORDERED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}}
 """Without `nnan` and `ninf`: NaN and infinities are kept."""
@@ -36,9 +37,12 @@ def max_or_any(format: FloatFormat) -> Callable[..., Any]:
     least = integer(np.iinfo(integer).min)
 
     def max_or_any(row):
+        # The same memory, read as integers: nothing is converted.
         bits = row.view(integer)
         most = least
         for i in range(bits.size):
+            # Shifted, the sign fills the word: XOR flips all other bits of a negative number.
+            # numba computes in int64: only cast back at each step, int32 fills all lanes.
             ordered = integer(bits[i] ^ integer(integer(bits[i] >> sign) & magnitude))
             most = ordered if ordered > most else most
         return integer(most ^ integer(integer(most >> sign) & magnitude)).view(scalar)
@@ -69,6 +73,7 @@ def row_max(format: FloatFormat) -> Callable[..., Any]:
 @njit(**REORDERED)
 def block_total(row: Array) -> Any:
     """Σ x of a short row."""
+    # Not 0.0, which is a float64: half as many sums would fit into a register.
     sum = row.dtype.type(0)
     for i in range(row.size):
         sum += row[i]

@@ -52,6 +52,7 @@ def tanh_slope(format: FloatFormat) -> Callable[..., Any]:
 def sigmoid(format: FloatFormat) -> Callable[..., Any]:
     """1 / (1 + e⁻ˣ)."""
     one = format.scalar(1)
+    # Where e⁻ˣ overflows, 1 / ∞ is 0, which is right: no case has to be told apart.
     return lambda x: one / (one + exp(-x))
 
 
@@ -72,6 +73,7 @@ def relu(format: FloatFormat) -> Callable[..., Any]:
 def silu(format: FloatFormat) -> Callable[..., Any]:
     """x · σ(x)."""
     one = format.scalar(1)
+    # A quotient: x times a sigmoid would be one more operation, and be rounded once more.
     return lambda x: x / (one + exp(-x))
 
 
@@ -91,6 +93,7 @@ def silu_slope(format: FloatFormat) -> Callable[..., Any]:
 def softplus(format: FloatFormat) -> Callable[..., Any]:
     """log(1 + eˣ) = max(x, 0) + log(1 + e^-|x|)."""
     zero = format.scalar(0)
+    # The exponent is never positive: eˣ itself overflows from 89 on in float32.
     return lambda x: (x if x > zero else zero) + log1p_small(exp_nonpositive(-abs(x)))
 
 
@@ -101,6 +104,7 @@ def gelu(format: FloatFormat) -> Callable[..., Any]:
 
     def gelu(x):
         cdf = half * exp_nonpositive(-half * (x * x)) * erfcx(root * abs(x))
+        # Left of 0, Φ itself is small: as a difference from 1 it would cancel.
         return x * (one - cdf if x > zero else cdf)
 
     return gelu
@@ -149,6 +153,7 @@ def gelu_tanh_slope(format: FloatFormat) -> Callable[..., Any]:
 @register_jitable(**CONTRACTED)
 def relu_gradient(g, y, a, b):
     """The input's gradient: 0 where the output is 0, even if the incoming one is infinite."""
+    # A choice, not a product with 0 or 1: ∞ · 0 is NaN.
     return 0.0 if y == 0 else g
 
 
@@ -179,6 +184,7 @@ def elu_gradient(g, x, a, b):
 @register_jitable(**CONTRACTED)
 def hardtanh(x, a, b):
     """x, clamped to [a, b]."""
+    # No comparison with a NaN holds: it falls through to the last case, and stays.
     return a if x < a else b if x > b else x
 
 
@@ -188,12 +194,14 @@ def hardtanh_gradient(g, x, a, b):
     return g if a < x < b else 0.0
 
 
+# Four registers of 16 float32: while one comparison is waited for, others run.
 LANES = 64
 
 
 @njit(forceinline=True)
 def maximum(a: float, b: float) -> Any:
     """The larger one; NaN if one is NaN."""
+    # A NaN in a differs from itself; one in b fails a >= b, and is returned as b.
     return a if (a >= b or a != a) else b
 
 
@@ -206,6 +214,7 @@ def minimum(a: float, b: float) -> Any:
 @njit(forceinline=True)
 def sign(a: float) -> Any:
     """-1, 0 or 1; NaN of NaN."""
+    # In the type of a: with a literal, the branches would be widened to float64.
     one, zero = type(a)(1), type(a)(0)
     return one if a > zero else -one if a < zero else a
 

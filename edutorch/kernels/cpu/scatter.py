@@ -29,6 +29,7 @@ COLUMN_BAND = 16
 def add_rows(start, stop, target, indices, values, inner):
     """target[indices[i]] += values[i], in some of the columns of rows of `inner` elements."""
     start, stop = claim_range(start, stop)
+    # Signed, as `inner` is: of a uint64 and an int64, numba's `min` makes a float64.
     left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, inner)
     for i in range(indices.size):
         at = indices[i] * inner
@@ -50,6 +51,7 @@ def add_in_blocks(start, stop, target, indices, values, length, inner):
     for block in range(np.int64(start), np.int64(stop)):
         here = target[block * length * inner : (block + 1) * length * inner]
         those = values[block * indices.size * inner : (block + 1) * indices.size * inner]
+        # For one element, slices and a loop would take longer than the addition.
         if inner == 1:
             for i in range(indices.size):
                 here[indices[i]] += those[i]
@@ -86,6 +88,7 @@ def add_at() -> Callable[..., Any]:
         inner, flat = math.prod(row_shape), target.reshape(-1)
         indices, values = indices.reshape(-1), np.ascontiguousarray(values).reshape(-1)
         if leading:
+            # An axis of length 0 makes `inner` 0.
             length = math.prod(shape) // max(inner, 1)
             parallel_for(
                 blocks, math.prod(outer), flat, indices, values, length, inner, work=values.size
@@ -110,6 +113,7 @@ def count_leading_slices(index: object) -> int:
 def flat_row_indices(index: object, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
     """Return the flat indices of the rows that an index selects, and the shape of a row."""
     parts = index if isinstance(index, tuple) else (index,)
+    # A full slice at the end selects whole rows, as leaving it away does.
     while parts and (parts[-1] is Ellipsis or is_full_slice(parts[-1])):
         parts = parts[:-1]
     if not parts or len(parts) > len(shape):
@@ -122,6 +126,7 @@ def flat_row_indices(index: object, shape: tuple[int, ...]) -> tuple[Any, tuple[
         if lowest < -size or part.max() >= size:
             return None  # NumPy says what is wrong
         part = part.astype(np.int64, copy=False)
+        # Horner's scheme gives the flat index, and the index arrays broadcast on the way.
         indices = indices * size + (part if lowest >= 0 else np.where(part < 0, part + size, part))
     return np.ascontiguousarray(indices), shape[len(parts) :]
 

@@ -53,7 +53,9 @@ def softmax_rows(start, stop, x, y):
     number = x.dtype.type
     for r in range(start, stop):
         row, out = x[r], y[r]
+        # Without it, eˣ overflows from 89 on in float32; with it, the largest term is 1.
         peak = max_or_any(row)
+        # The result is also where the exponentials wait for their sum: no other memory is touched.
         for i in range(row.size):
             out[i] = exp_nonpositive(row[i] - peak)
         scale = number(1 / total(out))  # one division for a row: products are several times as fast
@@ -71,6 +73,7 @@ def log_softmax_rows(start, stop, x, y):
         peak = max_or_any(row)
         for i in range(row.size):
             out[i] = exp_nonpositive(row[i] - peak)
+        # The sum has a term of 1, so the logarithm is never that of 0.
         shift = number(math.log(total(out)))
         for i in range(row.size):
             out[i] = row[i] - peak - shift  # not row - (peak + shift): that would round shift away
@@ -83,6 +86,7 @@ def softmax_rows_backward(start, stop, g, y, grad_input):
     number = y.dtype.type
     for r in range(start, stop):
         gradient, row, out = g[r], y[r], grad_input[r]
+        # Cast back: a float64 would widen the whole loop, with half as many lanes in a vector.
         mean = number(dot(gradient, row))
         for i in range(row.size):
             out[i] = row[i] * (gradient[i] - mean)
@@ -107,6 +111,7 @@ def log_softmax_rows_one_hot(start, stop, values, columns, y, grad_input):
     for r in range(start, stop):
         row, out, value = y[r], grad_input[r], values[r]
         for i in range(row.size):
+            # Σ g is the one value, so no sum is computed, and g is never made an array.
             out[i] = -exp_nonpositive(row[i]) * value
         out[columns[r]] += value  # the only element of g in this row
 
@@ -130,6 +135,7 @@ def softmax_columns(start, stop, x, y, logarithm):
         peak, sum = peaks[:size], sums[:size]
         for i in range(size):
             peak[i], sum[i] = -np.inf, 0
+        # Rows outside, columns inside: memory is read in order, and neighbors fill the vectors.
         for k in range(n):
             row = table[k, at : at + size]
             for i in range(size):
@@ -142,11 +148,13 @@ def softmax_columns(start, stop, x, y, logarithm):
                 target[i] = exp_nonpositive(row[i] - peak[i])
                 sum[i] += target[i]
         for i in range(size):
+            # One division a column, and then a product for each of its n elements.
             sum[i] = number(math.log(sum[i])) if logarithm else number(1) / sum[i]
         for k in range(n):
             row, target = table[k, at : at + size], out[k, at : at + size]
             if logarithm:
                 for i in range(size):
+                    # Not peak + sum, which would round the logarithm away: see `log_softmax_rows`.
                     target[i] = row[i] - peak[i] - sum[i]
             else:
                 for i in range(size):
@@ -198,6 +206,7 @@ def forward(rows: Callable[..., None], columns: Callable[..., None], logarithm: 
             return None
         y = np.empty_like(input)
         outer, n, inner = split_at_axis(input.shape, dim)
+        # This holds for another axis too, if all axes behind it have length 1.
         if inner == 1:
             parallel_for(rows, outer, input.reshape(outer, n), y.reshape(outer, n), work=y.size)
         else:

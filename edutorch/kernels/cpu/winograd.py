@@ -91,6 +91,7 @@ def weighted_sum(w: Writer, weights: Sequence[float], vectors: list[Any]) -> Any
     """Write the weighted sum of vectors."""
     total = None
     for weight, vector in zip(weights, vectors, strict=True):
+        # The weights are known while code is written: 0 leaves no instruction, and ±1 no product.
         if not weight:
             continue
         if abs(weight) != 1:
@@ -126,6 +127,7 @@ def winograd_transform(matrix: Sequence[Sequence[float]]) -> Callable[..., None]
             return w.pointer(array, w.arguments[array + 1], position)
 
         rows = [[w.load(at(0, i * n + j)) for j in range(n)] for i in range(n)]
+        # Along one axis and then along the other: sums of at most four terms, and not one of 16.
         rows = [[weighted_sum(w, weights, row) for weights in matrix] for row in rows]
         for i, weights in enumerate(matrix):
             for j in range(len(matrix)):
@@ -217,6 +219,7 @@ def find_positions(tile_positions, count, tile, tiles, plane, channels, zeros, p
     begin = tile // tiles * plane
     for k in range(count):
         position = tile_positions[tile % tiles * count + k]
+        # What lies outside is read from the zeros at the end: so images need no padded copy.
         positions[k] = zeros if position < 0 else (begin + position) * channels
 
 
@@ -271,6 +274,7 @@ def transform_filters(weight, block, taps, raw, square, transformed, to):
         for v in range(0, width, lane):
             start = source + v * row_step + m * step
             if (
+                # A full square reads beyond nine taps: only where that is inside the array.
                 lane > TAPS
                 and filters_per_read == 1
                 and start + lane * row_step + lane <= len(weight)
@@ -305,6 +309,7 @@ def transform_outputs(sums, of_sums, targets, images, block, square, y):
         for k in range(4):
             position = targets[tile % tiles * 4 + k]
             output_offsets[k] = (
+                # Stores without a condition: what lies outside goes to a spare position.
                 max_positions - 1 if position < 0 else tile // tiles * plane + position - begin
             ) * width
         for v in range(0, width, lane):
@@ -364,10 +369,12 @@ def convolve(start, stop, x, weight, bias, lists, sizes, y):
     # Not powers of two, whose multiples would fall into the same cache sets.
     f_step, v_step = min(channels, CHANNELS_PER_CHUNK) * width + lane, rows * channels + lane
     filters, of_filters = aligned_array(SQUARE * f_step, y), evenly_spaced(SQUARE, f_step)
+    # Zeros: rows that fill up a group's last tile are multiplied as well, and then ignored.
     images, of_images = aligned_zeros(SQUARE * v_step, y), evenly_spaced(SQUARE, v_step)
     sums, of_sums = aligned_array(SQUARE * rows * width, y), evenly_spaced(SQUARE, rows * width)
     raw, square = aligned_array(TAPS * FILTERS_PER_READ * lane, y), aligned_array(lane * lane, y)
     lines, ones = evenly_spaced(rows, channels), evenly_spaced(channels, 1)
+    # Zeros and then the bias: sums start at one or the other.
     shift = aligned_zeros(2 * width, y)
     loaded_filters = loaded_group = -1  # what the buffers hold: a thread's units often share it
     for unit in range(start, stop):
@@ -388,6 +395,7 @@ def convolve(start, stop, x, weight, bias, lists, sizes, y):
                 for p in range(0, last - first, TILE_ROWS):
                     # The middle element is part of all four positions: the bias is added there.
                     y_at, begin = (k * rows + p) * width, width if k == MIDDLE else 0
+                    # The first chunk of channels starts the sums, and the others continue them.
                     s, s_at, bias_step = (sums, y_at, width) if chunk else (shift, begin, 0)
                     positions = (
                         k * v_step + chunk, p, 0, channels_here, k * f_step, s_at, bias_step, y_at,
@@ -466,6 +474,7 @@ def is_finite(y: np.ndarray) -> bool:
 
     The transforms add elements which the definition keeps apart: one ∞ would reach its neighbors.
     """
+    # In one pass, without an array of booleans: any ∞ or NaN makes this sum one of both.
     return bool(np.isfinite(np.vdot(y, y)))
 
 
@@ -484,6 +493,7 @@ def is_worthwhile(
         return False
     if any(value != 1 for value in (*stride, *dilation, groups)):
         return False
+    # A multiple of 32 is whole vectors of any length: no kernel has code for a remainder.
     return all(value >= least and value % 32 == 0 for value in weight[:2])
 
 
@@ -542,6 +552,7 @@ def sum_weight_gradients(start, stop, x, g, lists, sizes, y):
         has_sums = False
         for group in range(groups * part // parts, groups * (part + 1) // parts):
             first, last = group * together, min((group + 1) * together, total)
+            # Output channels run fastest: if a part has one group, its images serve them all.
             if loaded_images != unit // blocks * groups + group:
                 block = (begin, size, first, last)
                 transform_images(
@@ -597,6 +608,7 @@ def winograd_weight_gradient() -> Callable[..., bool]:
         lane, (channels, count) = vector_lanes(y.itemsize), (x.shape[1], y.shape[0])
         width = channels_per_block(count, lane)
         tiling = make_tiling(x.shape[2:], g.shape[2:], before)
+        # A divisor, so that no block of channels is incomplete.
         size = max(s for s in range(lane, TAPS_PER_STEP + 1, lane) if channels % s == 0)
         total, together = len(x) * tiling.tiles, tiling.tiles_per_group(len(x))
         units = count // width * (channels // size)

@@ -78,13 +78,16 @@ def write_claim_range(
         raise ValueError("this kernel has too many arguments for a task slot: raise SLOT_WORDS")
     code = builder.ptrtoint(write_task_function(kernel, argument_struct), INT64)
     is_pool_call = builder.icmp_unsigned(">=", start, INT64(POOL_FLAG))
+    # Workers and small calls come with a plain range: all they pay is one comparison.
     with builder.if_then(is_pool_call, likely=False):
         pool = builder.inttoptr(builder.sub(start, INT64(POOL_FLAG)), INT64_POINTER)
         parts = builder.load(pool)
 
         def row(part: ir.Value) -> Any:
+            # Multiplied first: divided first, the last part would have all of the remainder.
             return builder.udiv(builder.mul(stop, part), parts)
 
+        # From 1 on: part 0 is what this call itself continues with.
         with cgutils.for_range_slice(builder, INT64(1), parts, INT64(1)) as (part, _):
             slot = builder.inttoptr(builder.load(builder.gep(pool, [part])), INT64_POINTER)
             for i, value in enumerate(drop_owners(kernel_arguments)):
@@ -92,6 +95,7 @@ def write_claim_range(
             words = {CODE: code, START: row(part), STOP: row(builder.add(part, INT64(1)))}
             for index, word in words.items():
                 builder.store(word, builder.gep(slot, [INT64(index)]))
+            # Last, with release semantics: who reads READY also reads all that is stored above.
             builder.store_atomic(INT64(READY), slot, "release", 8)
         builder.store(INT64(0), first)
         builder.store(row(INT64(1)), last)
@@ -130,6 +134,7 @@ def write_task_function(kernel: ir.Function, argument_struct: ir.Type) -> Any:
     """Write the function that calls a kernel with the arguments of a task slot."""
     function_type = ir.FunctionType(ir.VoidType(), [INT64_POINTER])
     function = ir.Function(kernel.module, function_type, f"{kernel.name}.part")
+    # Only its address leaves the module, so the name cannot clash with another kernel's.
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     (slot,) = function.args
@@ -146,6 +151,7 @@ def write_task_function(kernel: ir.Function, argument_struct: ir.Type) -> Any:
     ]
     rows = [builder.load(word(index)) for index in (START, STOP)]
     status = builder.call(kernel, [result, error, *rows, *arguments])
+    # Only whether it failed: an error object would need the GIL.
     builder.store(builder.zext(status, INT64), word(FAILED))
     builder.ret_void()
     return function
@@ -175,6 +181,7 @@ def slot_intrinsic(write: Callable[[Any, Any], Any], result: types.Type, count: 
 
 
 def write_load_state(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> Any:
+    # acquire: what the other thread stored before its release is visible from here on.
     return builder.load_atomic(arguments[0], "acquire", 8)
 
 
@@ -184,6 +191,7 @@ def write_store_state(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> N
 
 
 def write_exchange_state(builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> Any:
+    # cmpxchg returns the old value, and (index 1) whether it was replaced.
     return builder.extract_value(builder.cmpxchg(*arguments, "acq_rel", "acquire"), 1)
 
 
@@ -238,6 +246,7 @@ def serve(slot, spins):
     """Run the tasks of a slot until none has arrived for `spins` polls."""
     left = spins
     while left > 0:
+        # First a plain load: a cmpxchg takes the cache line away from the caller's core.
         if load_state(slot) == READY and exchange_state(slot, READY, TAKEN):
             run_task(slot)
             store_state(slot, DONE)
@@ -254,6 +263,7 @@ def finish(pool, spins):
         -1 if a worker is still running.
     """
     outcome, parts = 0, load_word(pool, 0)
+    # First all that is unclaimed, then the waiting: meanwhile the workers get on.
     for part in range(1, parts):
         slot = load_word(pool, part)
         if exchange_state(slot, READY, TAKEN):
@@ -263,6 +273,7 @@ def finish(pool, spins):
         slot = load_word(pool, part)
         while load_state(slot) == TAKEN:
             spins -= 1
+            # Back in Python, the caller can sleep, and notices Ctrl-C.
             if spins < 0:
                 return -1
             pause()
