@@ -10,7 +10,7 @@ from ..backends.batching import batched_generator
 from ..backends.batching_rules import VmapError
 from ..backends.device import Device, DeviceLike, backend_for
 from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
-from ..core.composed import as_method
+from ..core.composed import as_method, recorded_as
 from ..core.op import op
 from ..core.storage import (
     contiguous_format,
@@ -121,8 +121,14 @@ def to(
         output = to_device(output, Device(device), output.device)
     in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
     if (copy and output is input) or not in_order:
-        return clone(output, memory_format=memory_format)
+        return copy_to(output, memory_format)
     return output
+
+
+@recorded_as("ToCopyBackward0")
+def copy_to(input: Tensor, memory_format: memory_format) -> Tensor:
+    """Copy a tensor for `to`."""
+    return clone(input, memory_format=memory_format)
 
 
 def _add_conversion_method(name: str, dtype: dtypes.dtype) -> None:

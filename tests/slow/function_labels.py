@@ -50,7 +50,12 @@ OTHER_NODES = {
     "nn.functional.feature_alpha_dropout": "its shift is the last node here",
     "nn.functional.linear_cross_entropy": "a node that PyTorch's code generator names",
     "nn.functional.multi_head_attention_forward": "its last view is left out here",
+    "mean": "dim=() and a dim of a 0-d tensor are no dim here",
     "normal": "mean + std · noise here",
+    "round": "decimals=0 is the default here, and another overload there",
+    "sort": "stable=… is another overload there",
+    "squeeze_copy": "a 0-d tensor has no dim to squeeze here",
+    "sum": "dim=() and a dim of a 0-d tensor are no dim here",
     "sum_to_size": "a sum and a reshape here",
     "unsafe_chunk": "chunk itself: results here are never written through",
     "unsafe_split": "split itself: results here are never written through",
@@ -115,7 +120,7 @@ def is_public(label: str) -> bool:
 def is_node_of_public_function(node: str) -> bool:
     title = re.sub(r"Backward\d*(_copy)?$", "", node)
     names = {plain(title), re.sub("^(native|fused)", "", plain(title))}
-    return bool(OF_PYTORCH.fullmatch(title) or names & plain_public_names())
+    return bool(OF_PYTORCH.fullmatch(title) or title == "Index" or names & plain_public_names())
 
 
 def last_node(result: Any) -> Any:
