@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .known_numbers import CONDITIONS_OF_NUMBERS, OF_NUMBERS
+
 LOGITS = (r"(nn\.functional\.)?(binary_cross_entropy_with_logits|multilabel_soft_margin_loss)|"
           r"nn\.(BCEWithLogitsLoss|MultiLabelSoftMarginLoss)")  # fmt: skip
 LENGTHS = (r"(nn\.functional\.)?(cosine_similarity|normalize|pairwise_distance|pdist|"
@@ -18,6 +20,7 @@ MATRICES = (
 )
 
 DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
+    *OF_NUMBERS,
     (LOGITS, "(value|gradient|second|forward mode).*", "infinite",
      "an infinite score costs nothing where it is right, and ∞ where it is wrong: NaN in PyTorch"),
     (r".*(soft_margin_loss|SoftMarginLoss)", "(value|gradient|second|forward mode).*", "infinite",
@@ -373,6 +376,7 @@ def is_singular(x: np.ndarray) -> bool:
 
 
 CONDITIONS: dict[str, Callable[[np.ndarray], bool]] = {
+    **CONDITIONS_OF_NUMBERS,
     "infinite": lambda x: bool(np.isinf(x).any()),
     "extreme": lambda x: bool(((abs(x) > 1e18) | ((x != 0) & (abs(x) < 1e-18))).any()),
     "not finite": lambda x: not bool(np.isfinite(x).all()),
