@@ -104,3 +104,13 @@ def test_left_of_zero_the_incomplete_gamma_functions_have_no_slope(name, a):
     y = getattr(edutorch, name)(edutorch.tensor(a), x)
     (g,) = edutorch.autograd.grad(y.sum(), x)
     assert y.isnan().tolist() == g.isnan().tolist() == [True, True, False]
+
+
+def test_one_hot_of_few_among_many_classes_takes_no_square_matrix():
+    """An identity of 200,000 rows would take 320 GB."""
+    classes = edutorch.tensor([[3, 199_999], [0, 3]])
+    y = functional.one_hot(classes, 200_000)
+    assert tuple(y.shape) == (2, 2, 200_000) and y.dtype is edutorch.int64
+    assert y.sum().item() == 4 and y.argmax(-1).tolist() == classes.tolist()
+    few = functional.one_hot(classes.clamp(max=4), 5)
+    assert few.tolist() == functional.one_hot(classes.clamp(max=4).repeat(2, 1), 5)[:2].tolist()

@@ -56,6 +56,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             "one_hot", f"Class values must be from 0 to {max(num_classes, 1) - 1}.",
             {"tensor": f"from {lowest} to {highest}"}, "num_classes counts the class 0, too",
         )  # fmt: skip
+    if num_classes > tensor.numel():  # few of the rows of a large identity are wanted
+        return (unsqueeze(tensor, -1) == arange(num_classes, device=tensor.device)).long()
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
     result = index_select(rows, 0, reshape(tensor, (-1,)))
     return reshape(result, (*tensor.shape, num_classes))
