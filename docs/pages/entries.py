@@ -29,7 +29,8 @@ class Entry:
     def op(self) -> Op | None:
         """The op whose function this is, None for one composed of ops."""
         op = getattr(self.value, "op", None)
-        return op if isinstance(op, Op) and op.name == self.short else None
+        names = (op.name, op.forward.__name__) if isinstance(op, Op) else ()
+        return op if self.short in names else None
 
     @property
     def short(self) -> str:

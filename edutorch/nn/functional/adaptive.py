@@ -115,13 +115,15 @@ def resolve_output_size(op: str, rank: int, input: Tensor, output_size: OutputSi
     sizes: Any = output_size
     if sizes is None or sizes.__class__ is int:
         sizes = (sizes,) * rank
-    elif hasattr(sizes, "__index__") and not getattr(sizes, "shape", ()):
+    elif not hasattr(sizes, "__len__") or (
+        hasattr(sizes, "__index__") and not getattr(sizes, "shape", ())
+    ):
         sizes = (as_int(op, sizes, "output_size"),) * rank  # a NumPy integer, or a tensor of one
-    requested: tuple[int | None, ...] = tuple(sizes)
+    requested = [None if n is None else as_int(op, n, "output_size") for n in sizes]
     if len(requested) != rank or any(size is not None and size < 0 for size in requested):
         raise SettingError(op, f"output_size must be one size or {rank}, got {output_size}")
     sizes = tuple(
-        n if target is None else as_int(op, target, "output_size")
+        n if target is None else target
         for target, n in zip(requested, input.shape[-rank:], strict=True)
     )
     check_memory(op, (*input.shape[:-rank], *sizes), input.dtype)
@@ -238,10 +240,10 @@ def is_free_of_nan(x: Tensor) -> bool:
 
 
 def adaptive_max_pool_nd(
-    rank: int, input: Tensor, output_size: OutputSize, return_indices: bool
+    rank: int, input: Tensor, output_size: OutputSize, return_indices: bool, suffix: str = ""
 ) -> Any:
     """`adaptive_max_pool1d`, `…2d` and `…3d` for 1, 2 and 3 axes."""
-    counts = resolve_output_size(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    counts = resolve_output_size(f"adaptive_max_pool{rank}d{suffix}", rank, input, output_size)
     window_positions = []
     for n, m in zip(input.shape[-rank:], counts, strict=True):
         windows = window_bounds(n, m)
@@ -274,7 +276,7 @@ def adaptive_max_pool1d_with_indices(
     >>> nn.functional.adaptive_max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
     tensor([[1, 2]])
     """
-    return adaptive_max_pool_nd(1, input, output_size, True)
+    return adaptive_max_pool_nd(1, input, output_size, True, "_with_indices")
 
 
 @recorded_as("AdaptiveMaxPool2DBackward0")
@@ -301,7 +303,7 @@ def adaptive_max_pool2d_with_indices(
     >>> nn.functional.adaptive_max_pool2d_with_indices(arange(9.0).reshape(1, 3, 3), 1)[1]
     tensor([[[8]]])
     """
-    return adaptive_max_pool_nd(2, input, output_size, True)
+    return adaptive_max_pool_nd(2, input, output_size, True, "_with_indices")
 
 
 @recorded_as("AdaptiveMaxPool3DBackward0")
@@ -327,4 +329,4 @@ def adaptive_max_pool3d_with_indices(
     >>> nn.functional.adaptive_max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 1)[1]
     tensor([[[[7]]]])
     """
-    return adaptive_max_pool_nd(3, input, output_size, True)
+    return adaptive_max_pool_nd(3, input, output_size, True, "_with_indices")
