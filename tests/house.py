@@ -277,8 +277,8 @@ def table() -> list[tuple[str, str, str]]:
     step = files_of_a_step()
     rows = [
         ("entries in edutorch/", f"{len(entries())}", "≤ 32"),
-        ("files", f"{len(MODULES)}", "≤ 450"),
-        ("lines of code", f"{code:,}", "≤ 60,000"),
+        ("files", f"{len(MODULES)}", "≤ 478"),
+        ("lines of code", f"{code:,}", "≤ 70,200"),
         ("import circles", f"{len(circles(late=False))}", "0"),
         ("with imports in functions", f"{len(circles(late=True))}", "≤ 3"),
         ("median function, lines of code", f"{statistics.median(sizes):g}", "≤ 6"),
