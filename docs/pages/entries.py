@@ -29,7 +29,7 @@ class Entry:
     def op(self) -> Op | None:
         """The op whose function this is, None for one composed of ops."""
         op = getattr(self.value, "op", None)
-        names = (op.name, op.forward.__name__) if isinstance(op, Op) else ()
+        names = (op.name, inspect.unwrap(op.forward).__name__) if isinstance(op, Op) else ()
         return op if self.short in names else None
 
     @property
