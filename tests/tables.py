@@ -31,6 +31,9 @@ SHARED = {
 counts: Counter[str] = Counter()
 """How many rows passed, were skipped or failed in this process."""
 
+skipped: Counter[str] = Counter()
+"""The reasons for which rows were skipped, where others of their item ran."""
+
 spent: Counter[str] = Counter()
 """The processor time of each test function, in milliseconds."""
 
@@ -51,9 +54,10 @@ class Rows(pytest.Function):
                 with warnings.catch_warnings():
                     names = self._fixtureinfo.argnames
                     self.obj(**{name: arguments[name] for name in names})
-            except pytest.skip.Exception as skipped:
-                reasons.append(str(skipped))
-            except Exception as error:  # noqa: BLE001  (each row that fails is reported)
+            except pytest.skip.Exception as skip:
+                reasons.append(str(skip))
+            # `pytest.fail`, which `pytest.raises` calls, raises no Exception but a BaseException.
+            except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  (reported below)
                 shown = self._repr_failure_py(pytest.ExceptionInfo.from_exception(error))
                 failures.append(f"{row.name}\n\n{shown}")
         counts["failed"] += len(failures)
@@ -64,6 +68,7 @@ class Rows(pytest.Function):
             pytest.fail(text + "\n\n".join(failures), pytrace=False)
         if len(reasons) == len(self.rows):
             pytest.skip(reasons[0])
+        skipped.update(reasons)
 
 
 def direct(item: pytest.Function) -> list[str]:
@@ -132,7 +137,7 @@ def rows_item(rows: list[pytest.Function], start: int) -> Rows:
 
 def add_option(parser: pytest.Parser) -> None:
     parser.addoption("--no-tables", action="store_true", help="each row is a test of its own")
-    parser.addoption("--spent", action="store_true", help="print the processor time of each file")
+    parser.addoption("--spent", action="store_true", help="print the processor time of each test")
 
 
 def has_choice(config: pytest.Config) -> bool:
@@ -168,7 +173,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Let a worker of xdist hand its figures to the process that reports."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["rows"], output["spent"] = dict(counts), dict(spent)
+        output["rows"], output["skipped"] = dict(counts), dict(skipped)
+        output["spent"] = dict(spent)
         output["processor_seconds"] = processor_seconds()
 
 
@@ -179,6 +185,7 @@ seconds_of_workers: list[float] = []
 def pytest_testnodedown(node: Any) -> None:
     output = getattr(node, "workeroutput", None) or {}
     counts.update(output.get("rows", {}))
+    skipped.update(output.get("skipped", {}))
     spent.update(output.get("spent", {}))
     seconds_of_workers.append(output.get("processor_seconds", 0.0))
 
@@ -193,4 +200,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
                 terminalreporter.write_line(f"{milliseconds / 1000:8.1f} s  {name}")
     if rows:
         terminalreporter.write_line(f"rows of tables: {rows}")
+    for reason, count in skipped.most_common():
+        terminalreporter.write_line(f"SKIPPED [{count}] rows: {reason}")
     terminalreporter.write_line(f"processor time: {(own + sum(seconds_of_workers)) / 60:.1f} min")
