@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
-from edutorch import amp as mixed_precision
 from edutorch import dtypes
+from edutorch.amp.deprecated_names import make_deprecated_names
 from edutorch.small_modules import add_module
 
 __all__ = [
@@ -57,45 +55,10 @@ def synchronize(device: object = None) -> None:
 # `cpu.amp`, deprecated in favour of `amp.autocast("cpu")` -----------------------------------------
 
 
-class autocast(mixed_precision.autocast):
-    """The old form of `amp.autocast("cpu", ...)`."""
-
-    def __init__(
-        self,
-        enabled: bool = True,
-        dtype: dtypes.dtype = dtypes.bfloat16,
-        cache_enabled: bool = True,
-    ) -> None:
-        warn_deprecated("autocast")
-        super().__init__("cpu", dtype, enabled, cache_enabled)
-
-
-class GradScaler(mixed_precision.GradScaler):
-    """The old form of `amp.GradScaler("cpu", ...)`."""
-
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        warn_deprecated("GradScaler")
-        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
-
-
-def warn_deprecated(name: str) -> None:
-    text = (
-        f"`cpu.amp.{name}(args...)` is deprecated. Please use `amp.{name}('cpu', args...)` instead."
-    )
-    warnings.warn(text, FutureWarning, 3)
-
+autocast, GradScaler = make_deprecated_names("cpu", dtypes.bfloat16, f"{__name__}.amp")
 
 # A path, though empty, makes a package of this file: `import torch.cpu.amp` asks for one.
 __path__: list[str] = []
 amp = add_module(
     "cpu.amp", "Deprecated names of mixed precision on a CPU.", autocast, GradScaler
 )  # fmt: skip
-for _name in ("autocast", "GradScaler"):
-    vars(amp)[_name].__module__ = amp.__name__  # where pickle looks for them
