@@ -30,6 +30,7 @@ def measure(paths: Sequence[str] = (), processes: str = "auto") -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     report = FOLDER / "junit.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-n", processes, "--dist", "worksteal",
+               "--no-tables",  # a mutant is tried with single rows
                "-m", "not slow and not notebooks and not programs and not browser",
                "--cov=edutorch",
                "--cov-context=test", "--cov-report=", f"--junitxml={report}",
