@@ -61,7 +61,7 @@ from .old_types import *
 from .serialization import load, save
 from .settings import *
 from .signal.spectrogram import istft, stft
-from .amp.lists import (wrap_methods as _wrap_methods)  # isort: skip
+from .amp.lists import wrap_methods as _wrap_methods  # isort: skip
 
 _wrap_methods()  # now that all methods are there
 

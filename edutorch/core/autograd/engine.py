@@ -267,6 +267,7 @@ class Engine:
             if watched or node.hooks:
                 g, edges, partials = self.watched_step(node, g, edges)
             else:
+                # `Node.backward`, or what `fast/backward_codegen.py` wrote for the op in its place.
                 partials = node.backward(g, edges, recording)
             if ran is not None:
                 ran((node, g, partials))

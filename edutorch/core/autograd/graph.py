@@ -1,8 +1,10 @@
-"""The graph that is recorded in the forward pass, for `reference.py` to walk back.
+"""The graph that is recorded in the forward pass, and walked back by `engine.py`.
 
 In the forward pass every op records a `Node` (`record`): the op, the nodes that its inputs came
 from (`edges`) and the values that its derivative rules name (`saved`). In the backward pass the
-node applies these rules (`Node.backward`). One clock numbers the nodes, and it also stamps every
+node applies these rules: `Node.backward` is the readable form, in place of which each op gets one
+that is generated from its rules (`Op.choose_path`, `fast/backward_codegen.py`). `reference.py` is
+the backward pass by the textbook. One clock numbers the nodes, and it also stamps every
 in-place write. Two things follow from that number:
 
 * A node is always younger than the nodes it was computed from. Running the
@@ -296,7 +298,7 @@ def value_to_save(op: Op, name: str, values: dict[str, Any], y: Array) -> Any:
 
 
 class AccumulateGrad:
-    """The node of a leaf, where the gradient is added to `variable.grad`."""
+    """The node of a leaf, for hooks. `accumulate` below adds the gradient to `variable.grad`."""
 
     __slots__ = ("variable",)
     next_functions = ()

@@ -5,7 +5,7 @@ NaN), `gradient_flow.py` (parameters without a gradient), `training_loop.py` (mi
 and `graph_leaks.py` (graphs that are kept); `post_mortem.py` draws what is left after an
 exception.
 
-In a notebook few steps are sampled in full. A fast sample proves that a step did the same as the
+In a notebook few steps are sampled in full. A light sample proves that a step did the same as the
 last of these: so what was found there counts once more. And before each backward the loss is
 checked for NaN, while its graph still knows the cause.
 """
@@ -59,7 +59,7 @@ MOST_SHOWN = 6
 """How many findings the page shows at one time: the newest."""
 
 AT_FIRST, SHARE = 40, 0.001
-"""How many fast samples are always checked; later ones take this share of the time at most."""
+"""How many light samples are always checked; later ones take this share of the time at most."""
 
 
 class NotCheckableError(EdutorchError, TypeError):
@@ -88,7 +88,7 @@ class Trouble(Panel):
         self._checked_samples, self._due = (
             0,
             0.0,
-        )  # of fast samples, and when the next check may run
+        )  # of light samples, and when the next check may run
         self._positions: dict[str, tuple[str, int]] = {}  # subject -> structure, index of the node
         self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
         self._late: Any = None

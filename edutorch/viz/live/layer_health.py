@@ -238,8 +238,8 @@ class Gauges(Panel):
         self._counts: dict[tuple[str, str], int] = {}
         self._samples = 0
         self._is_finished = False  # the loss is 0: there is nothing left to learn
-        self._was_sampled_fast = False  # by a fast sampler
-        self._spent = 0.0  # seconds, on the last fast sample
+        self._was_sampled_light = False  # by a light sampler
+        self._spent = 0.0  # seconds, on the last light sample
 
     @classmethod
     def of(cls, view: View) -> Gauges:
@@ -263,7 +263,7 @@ class Gauges(Panel):
             self._path.pop()
 
     def is_due(self) -> bool:
-        """Return True if a fast sampler shall pass the next step on to this panel as well."""
+        """Return True if a light sampler shall pass the next step on to this panel as well."""
         return self._samples < FIRST_SAMPLES or time.monotonic() >= self._due
 
     def record_activation(self, call: Call, output: Tensor) -> None:
@@ -277,7 +277,7 @@ class Gauges(Panel):
 
     def record_gradient(self, tensor: Tensor) -> None:
         """Measure a leaf's gradient in such a step."""
-        self._was_sampled_fast = True
+        self._was_sampled_light = True
         start = time.perf_counter()
         self._note_gradient(tensor)
         self._spent += 2 * (time.perf_counter() - start)  # and once more when the step has ended
@@ -334,11 +334,11 @@ class Gauges(Panel):
         """Compare the weights with those before the update, and compute the norms."""
         self._path.clear()
         self._counts.clear()
-        if not (recorder.sampled or self._was_sampled_fast):
+        if not (recorder.sampled or self._was_sampled_light):
             return
         seen = recorder.sampled or recorder.step_values is not None
         self._is_finished = recorder.loss == 0
-        self._was_sampled_fast = False
+        self._was_sampled_light = False
         for key, layer in list(self.layers.items()):
             before, layer.before = layer.before, None
             tensor = layer.tensor()

@@ -70,7 +70,7 @@ class BoundedBuffer(list[Any]):
 
 
 class LightSampler:
-    """Records the ops of one step (see `events.op_recorder`), and reads them when backward is over.
+    """Records the ops of one step (`events.use_op_recorder`), and reads them after backward.
 
     Attributes:
         mismatched: the step is not the one that was expected, or it is over.

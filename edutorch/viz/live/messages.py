@@ -243,7 +243,7 @@ FewValues = dict[int, tuple[Sequence[float], bool]]
 
 
 class StepValues:
-    """What a fast sample has taken: the statistics at once, everything else on demand.
+    """What a light sample has taken: the statistics at once, everything else on demand.
 
     Args:
         statistics: as in `PackedValues`. Where none were taken, they are those of `older`.
@@ -347,7 +347,7 @@ def row_statistics(data: Array, extremes: bool = True) -> tuple[Any, bool]:
     Args:
         extremes: whether min and max are wanted; else NaN may be there.
     """
-    # Loading numba for this alone would hold the loop for longer than all fast samples together.
+    # Loading numba for this alone would hold the loop for longer than all light samples together.
     known = data.size >= ROW_STATISTICS.min_size and "numba" in sys.modules
     statistics = ROW_STATISTICS(data) if known else None
     if statistics is None:

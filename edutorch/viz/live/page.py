@@ -485,7 +485,7 @@ class PageState:
 
     def show_values(self, texts: dict[str, Any], values: bytes, patch: dict[str, Any],
                      curves: dict[str, Any] | None = None) -> float:  # fmt: skip
-        """Send the values of a fast sample: the page has the picture, so there is no wait."""
+        """Send the values of a light sample: the page has the picture, so there is no wait."""
         with self._lock:
             if self.page is not None:
                 thumbs = self._thumbs(None, patch, anew=False)

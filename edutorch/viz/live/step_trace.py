@@ -70,7 +70,7 @@ class StepTrace:
     `roots` are the ops on which backward ran, `received` the leaves that got a gradient, both by
     the key of their vertex. `again` maps a later version of a tensor from outside, which was
     written to within the step, to the vertex of an earlier one. `unrecorded` are the ops that were
-    not recorded, `index_keys` the vertices of indices and masks, which a fast sampler does not see.
+    not recorded, `index_keys` the vertices of indices and masks: a light sampler sees neither.
     """
 
     calls: tuple[Call, ...]
@@ -301,7 +301,7 @@ class RowMap:
         """Return the statistics before anything is known.
 
         They are those of the last full sample for ops without a gradient and their operands, which
-        a fast sampler may miss.
+        a light sampler may miss.
         """
         statistics = np.full((self.rows, 5), np.nan, "f4")
         unrecorded = {key for op in self.trace.unrecorded for key in (op.key, *op.operands)}

@@ -310,7 +310,7 @@ class OverheadMeter:
     KEPT = 15
     MOST = 4.0
     SURE, MOST_YET = 3, 0.02
-    """With fewer fast samples than this, none counts more seconds: other work may interfere."""
+    """With fewer light samples than this, none counts more seconds: other work may interfere."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -356,7 +356,7 @@ class OverheadMeter:
         Args:
             sampled: whether it was sampled in full.
             own: seconds by the recorder's own clock.
-            sampler_type: the type of fast sample, of which that clock sees only the end.
+            sampler_type: the type of light sample, of which that clock sees only the end.
         """
         self.ended = self._clock()
         duration = self.ended - self._began
