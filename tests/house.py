@@ -24,11 +24,6 @@ WINGS = {
 
 MAX_PARAMETERS = 8
 COMMENTED = ("core", "kernels", "compilation", "viz/live")
-BETWEEN_CODE = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}  # fmt: skip
-
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -42,23 +37,20 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(text_of(path), str(path))
 
 
-def docstring_lines(tree: ast.AST) -> set[int]:
-    """Return the lines of all texts that stand alone: docstrings, and those behind constants."""
-    lines: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return lines
-
-
 @cache
 def lines_of_code(path: Path) -> frozenset[int]:
     """Return the lines of a file that hold code: docstrings, comments and blanks are free."""
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text_of(path)).readline):
-        if token.type not in BETWEEN_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    return frozenset(lines - docstring_lines(parsed(path)))
+    code, docs = set(), set()
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
+        if (text := line.strip()) and text[0] != "#":
+            code.add(number)
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Constant) and node.lineno != node.end_lineno:
+            code.update(range(node.lineno, node.end_lineno + 1))  # blank lines of a long text, too
+        # A text that stands alone is a docstring, or stands behind a constant.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docs.update(range(node.lineno, node.end_lineno + 1))
+    return frozenset(code - docs)
 
 
 def functions() -> Iterator[tuple[Path, Function]]:
