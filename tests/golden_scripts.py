@@ -46,8 +46,11 @@ as far from its own float64 as we are.
 # Each script gets its own folder first on the path, its arguments, and PyTorch's usual settings.
 DRIVER = """
 import json, os, runpy, sys
+library, folder, runs = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+if library == "edutorch":
+    from edutorch import alias
+    alias.install()
 import torch
-folder, runs = sys.argv[1], json.loads(sys.argv[2])
 sys.path[0] = folder
 for script, *arguments in runs:
     torch.set_default_dtype(torch.float32)
@@ -61,7 +64,16 @@ def read(folder: Path, name: str) -> Curves:
     return json.loads((folder / f"{name}.json").read_text())
 
 
-def with_edutorch(name: str, folder: Path) -> Curves:
+def curves_with(library: str, folder: Path) -> dict[str, Curves]:
+    """Run all scripts with `torch` or `edutorch`, one after the other in one new process."""
+    runs = [[*run, f"--out={folder / name}.json"] for name, run in RUNS.items()]
+    command = [sys.executable, "-c", DRIVER, library, str(FOLDER), json.dumps(runs)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return {name: read(folder, name) for name in RUNS}
+
+
+def curves_from_command_line(name: str, folder: Path) -> Curves:
     """Run a script by `python -m edutorch run`."""
     script, *arguments = RUNS[name]
     out = f"--out={folder / name}.json"
@@ -71,18 +83,9 @@ def with_edutorch(name: str, folder: Path) -> Curves:
     return read(folder, name)
 
 
-def with_pytorch(folder: Path) -> dict[str, Curves]:
-    """Run all scripts with PyTorch, one after the other in one new process."""
-    runs = [[*run, f"--out={folder / name}.json"] for name, run in RUNS.items()]
-    command = [sys.executable, "-c", DRIVER, str(FOLDER), json.dumps(runs)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return {name: read(folder, name) for name in RUNS}
-
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        answers = with_pytorch(Path(temporary))
+        answers = curves_with("torch", Path(temporary))
     rounded = {
         name: {curve: [float(f"{x:.7g}") for x in values] for curve, values in curves.items()}
         for name, curves in answers.items()
