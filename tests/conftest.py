@@ -47,7 +47,6 @@ def pytest_collection() -> Iterator[Any]:
 
 def pytest_collection_finish() -> None:
     """Let no garbage collection search the tens of thousands of tests again."""
-    gc.collect()
     gc.freeze()
 
 

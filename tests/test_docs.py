@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,17 @@ from tests.house import lines_of_code
 from tests.oracle import require_torch
 
 ROOT = Path(__file__).resolve().parent.parent
-IGNORED = {".venv", "node_modules", ".pytest_cache", "build"}
-PAGES = sorted(page for page in ROOT.rglob("*.md") if not IGNORED & set(page.parts))
+IGNORED = {".git", ".venv", "node_modules", ".pytest_cache", "build"}
+
+
+def pages() -> Iterator[Path]:
+    """Yield the Markdown files of the tree, without those of installed packages."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in IGNORED]
+        yield from (Path(folder) / name for name in names if name.endswith(".md"))
+
+
+PAGES = sorted(pages())
 
 
 def blocks(page: str) -> list[str]:
