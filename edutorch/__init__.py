@@ -78,6 +78,10 @@ def __getattr__(name: str) -> _Any:
         from importlib import import_module
 
         return import_module(f".{name}", __name__)
+    if name == "check":
+        from .classroom import check
+
+        return check
     if name == "load_ipython_extension":  # `%load_ext edutorch`
         from importlib import import_module
 

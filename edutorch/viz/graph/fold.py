@@ -106,7 +106,11 @@ class Plan:
             tuple(whole.values[index] for index in self.nodes),
             tuple(whole.grads[index] for index in self.nodes),
             tuple(self._flow(whole, index) for index in self.edges),
-        )
+            focus=tuple(
+                self.ids[index] for index, node in enumerate(whole.graph.nodes)
+                if node.id in whole.focus
+            ) if whole.focus else (),
+        )  # fmt: skip
 
     def _flow(self, whole: Snapshot, edge: int) -> Stats | None:
         if edge == SEVERAL:

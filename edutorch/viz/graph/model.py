@@ -157,7 +157,7 @@ class Snapshot:
 
     `values` and `grads` belong to the nodes, `flows` (the gradients along the edges) to the edges;
     None where unknown. `order` maps each node to the index of its vertex, in the order in which the
-    vertices were collected.
+    vertices were collected. `focus`: the ids of nodes to mark as troubled, whatever their values.
     """
 
     graph: Graph
@@ -165,10 +165,13 @@ class Snapshot:
     grads: tuple[Stats | None, ...]
     flows: tuple[Stats | None, ...]
     order: tuple[int, ...] = ()
+    focus: tuple[str, ...] = ()
 
     @functools.cached_property
     def bad(self) -> tuple[str, ...]:
         """The ids of the nodes with a red border: see `find_alarming`."""
+        if self.focus:
+            return self.focus
         values = [None if value is None else defect_of(value) for value in self.values]
         return find_alarming(
             self.graph, values, [grad is not None and grad.bad for grad in self.grads]

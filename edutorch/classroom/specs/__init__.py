@@ -1,0 +1,1 @@
+"""The exercises of the course, a module for each notebook."""

@@ -1,0 +1,146 @@
+"""`edutorch.check` in a notebook: right, or a hint with the student's own graph."""
+
+from __future__ import annotations
+
+import pytest
+
+import edutorch as torch
+from edutorch.classroom import notebook
+from edutorch.classroom.exercise import Exercise, Hint, SpecError
+
+HALF_WRONG = "def gradient_of_logits(z, right):\n    return z.softmax(0)"
+
+
+@pytest.fixture(autouse=True)
+def no_attempts():
+    notebook.progress.clear()
+
+
+def defined(code):
+    names = {"torch": torch}
+    exec(code, names)
+    return names
+
+
+def test_a_right_answer():
+    exercise = notebook.find_exercise("02.softmax")
+    feedback = torch.check("02.softmax", defined(exercise.solution))
+    assert feedback.is_right
+    assert repr(feedback) == "✓ 02.softmax: right, 3 of 3 cases"
+    assert feedback.drawing is None and feedback.solution == ""
+
+
+def test_each_attempt_gets_the_next_hint_and_the_last_the_solution():
+    names = defined(HALF_WRONG)
+    first, second, third = (torch.check("02.softmax", names, seed=1) for _ in range(3))
+    assert first.advice.index == 0 or first.advice.mark == "softmax"
+    assert str(second).startswith("✗ 02.softmax, attempt 2: answer is [")
+    assert third.solution == notebook.find_exercise("02.softmax").solution
+    assert "attempt 3. A solution" in str(third)
+
+
+def test_another_mistake_gets_its_own_first_hint():
+    torch.check("02.softmax", defined(HALF_WRONG), seed=1)
+    nothing = "def gradient_of_logits(z, right):\n    return torch.zeros_like(z)"
+    assert "nothing is computed yet" in str(torch.check("02.softmax", defined(nothing), seed=1))
+
+
+def test_after_a_right_answer_the_hints_begin_anew():
+    exercise = notebook.find_exercise("02.softmax")
+    texts = []
+    for code in (HALF_WRONG, exercise.solution, HALF_WRONG):
+        texts.append(str(torch.check("02.softmax", defined(code), seed=1)))
+    assert texts[0] == texts[2]
+
+
+def test_the_names_are_those_of_the_caller():
+    scope = {"edutorch": torch}
+    exec(HALF_WRONG + "\nfeedback = edutorch.check('02.softmax', seed=1)", scope)
+    assert not scope["feedback"].is_right
+    assert scope["feedback"].advice.mark == "softmax"
+
+
+def test_the_box_of_the_hint_is_marked_in_colour_outline_and_words():
+    feedback = torch.check("02.softmax", defined(HALF_WRONG), seed=1)
+    drawing = feedback.drawing
+    (marked,) = [node for node in drawing.snapshot.graph.nodes if "look here" in node.label]
+    assert marked.label.startswith("softmax") and drawing.snapshot.bad == (marked.id,)
+    assert drawing.caption.startswith("expected 2 float64 of norm ")
+    data, metadata = feedback._repr_mimebundle_()
+    assert "look here" in data["text/plain"] and drawing.caption in data["text/plain"]
+    assert "data:image/svg+xml" in data["text/html"]
+    assert metadata["edutorch"] == {"exercise": "02.softmax", "attempts": 1, "right": False}
+
+
+MISTAKES = {
+    "an error": (
+        "def gradient_of_logits(z, right):\n    return z[right + 10]",
+        "your code raised DimError: index: index 10 is out of bounds",
+    ),
+    "no definition": ("", "your code raised NameError: name 'gradient_of_logits' is not defined"),
+    "a forbidden function": (
+        "from edutorch.nn import functional\n"
+        "def gradient_of_logits(z, right):\n"
+        "    z = z.requires_grad_()\n"
+        "    getattr(functional, 'cross_' + 'entropy')(z[None], torch.tensor([right])).backward()\n"
+        "    return z.grad",
+        "write it without `cross_entropy`",
+    ),
+    "another type": (
+        "def gradient_of_logits(z, right):\n    return z.softmax(0).tolist()",
+        "the type of answer is list, expected Tensor",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_bad_answers_get_one_sentence(name):
+    code, sentence = MISTAKES[name]
+    assert sentence in str(torch.check("02.softmax", defined(code), seed=1))
+
+
+def test_an_unknown_exercise_names_the_nearest():
+    with pytest.raises(
+        SpecError, match=r"there is no exercise '02.softmx'\n  hint: try 02.softmax"
+    ):
+        torch.check("02.softmx")
+
+
+def spec(**changes):
+    block = {
+        "id": "99.made", "notebook": "99", "cell": "c", "names": ("f",), "solution": "",
+        "cases": lambda rng: iter([{"x": 1}]), "answer": lambda theirs, x: theirs.f(x),
+        "right": lambda x: x,
+    }  # fmt: skip
+    block |= changes
+    return type("Made", (Exercise,), {k: v for k, v in block.items() if v is not None})
+
+
+BAD_SPECS = {
+    "an id": ({"id": "softmax"}, "an id is like '02.softmax'"),
+    "something is missing": ({"right": None}, "an exercise needs `right`"),
+    "a global": ({"answer": lambda theirs, x: secret + x}, "`answer` uses secret"),  # noqa: F821
+}
+
+
+@pytest.mark.parametrize("name", BAD_SPECS)
+def test_a_bad_spec_is_refused(name):
+    changes, sentence = BAD_SPECS[name]
+    with pytest.raises(SpecError, match=sentence):
+        spec(**changes)
+
+
+def test_a_case_is_plain_data():
+    made = spec(cases=lambda rng: iter([{"x": [torch.ones(1)]}]))
+    with pytest.raises(SpecError, match="case 'x' holds a Tensor"):
+        made.draw_cases(0)
+    with pytest.raises(SpecError, match="yields nothing"):
+        spec(cases=lambda rng: iter([])).draw_cases(0)
+
+
+def test_a_hint_that_fails_is_no_hint():
+    hint = Hint("never", lambda attempt: attempt.value.no_such_thing)
+    made = spec(hints=(hint,))
+    names = {"f": lambda x: x + 1}
+    assert str(notebook.check("99.made", names)) == "✗ 99.made, attempt 1: answer is 2, expected 1"
+    assert made.points == 1
