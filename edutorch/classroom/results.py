@@ -1,0 +1,139 @@
+"""The results of a class: kept after each student, written as CSV and JSON at the end.
+
+`progress.jsonl` gets one line per student as soon as he or she is graded, so that a run that was
+killed loses nothing; `--resume` reads it. `grades.csv` and `results.json` depend on the hand-ins
+and the seed alone: two runs with one seed give equal files. When and where it ran is in `run.json`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..utils.atomic_files import write_atomically
+
+PROGRESS, GRADES, RESULTS, RUN = "progress.jsonl", "grades.csv", "results.json", "run.json"
+
+
+class ExerciseResult(NamedTuple):
+    """What one student got for one exercise.
+
+    Attributes:
+        passed, total: cases that were right, and all.
+        sentence: why it is not right: the hint, or what could not be graded; "" if it is.
+        hint: the index of the exercise's hint; None for a general sentence.
+    """
+
+    exercise: str
+    points: float
+    maximum: float
+    passed: int
+    total: int
+    sentence: str
+    hint: int | None = None
+
+
+class StudentResult(NamedTuple):
+    """What one student got for all exercises.
+
+    Attributes:
+        number: the id in Canvas or Moodle; "" if unknown.
+        problems: what was wrong with the files.
+    """
+
+    student: str
+    number: str
+    late: bool
+    files: tuple[str, ...]
+    exercises: tuple[ExerciseResult, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> float:
+        return sum(result.points for result in self.exercises)
+
+    def to_json(self) -> dict[str, Any]:
+        exercises = [result._asdict() for result in self.exercises]
+        return {**self._asdict(), "points": self.points, "exercises": exercises}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> StudentResult:
+        del fields["points"]
+        exercises = tuple(ExerciseResult(**result) for result in fields.pop("exercises"))
+        lists = {name: tuple(fields.pop(name)) for name in ("files", "problems")}
+        return cls(**fields, **lists, exercises=exercises)
+
+
+class Progress:
+    """The students that have been graded, one line each, on disk before the next one begins."""
+
+    def __init__(self, folder: Path, resume: bool) -> None:
+        self.path = folder / PROGRESS
+        self.done: dict[str, StudentResult] = {}
+        if resume and self.path.exists():
+            whole = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            # A run that was killed may have left half a line.
+            lines = [line for line in whole if line.endswith("\n")]
+            for line in lines:
+                result = StudentResult.from_json(json.loads(line))
+                self.done[result.student] = result
+            write_atomically(self.path, "".join(lines).encode())
+        else:
+            self.path.unlink(missing_ok=True)
+        self.stream = self.path.open("a", encoding="utf-8")
+
+    def add(self, result: StudentResult) -> None:
+        """Keep a result, on disk."""
+        self.done[result.student] = result
+        self.stream.write(json.dumps(result.to_json(), sort_keys=True) + "\n")
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+def write_results(
+    folder: Path, results: Iterable[StudentResult], seed: int, about: dict[str, Any]
+) -> None:
+    """Write all files, each whole or not at all.
+
+    Args:
+        seed: drew the cases; with it the run can be repeated.
+        about: when, where and how it ran.
+    """
+    in_order = sorted(results, key=lambda result: result.student)
+    document = {"seed": seed, "students": [result.to_json() for result in in_order]}
+    write_atomically(folder / GRADES, grades_csv(in_order).encode())
+    write_atomically(folder / RESULTS, json_bytes(document))
+    write_atomically(folder / RUN, json_bytes({"seed": seed, **about}))
+
+
+def json_bytes(document: Any) -> bytes:
+    return (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def grades_csv(results: Sequence[StudentResult]) -> str:
+    """Return a table with a row for each student and a column for each exercise."""
+    ids = sorted({result.exercise for student in results for result in student.exercises})
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["student", "id", "late", *ids, "points", "maximum", "problems"])
+    for student in results:
+        by_id = {result.exercise: result for result in student.exercises}
+        points = [f"{by_id[id].points:g}" if id in by_id else "" for id in ids]
+        maximum = sum(result.maximum for result in student.exercises)
+        row = [student.student, student.number, "late" if student.late else "", *points,
+               f"{student.points:g}", f"{maximum:g}", "; ".join(student.problems)]  # fmt: skip
+        writer.writerow([as_text(cell) for cell in row])
+    return text.getvalue()
+
+
+def as_text(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell[:1] in ("=", "+", "@", "\t") or cell[:1] == "-" else cell
