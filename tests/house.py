@@ -263,14 +263,15 @@ def lines_to_read(path: Path, entered: set[int]) -> int:
 def table() -> list[tuple[str, str, str]]:
     """Return rows of what is measured, its value and its goal."""
     sizes = sorted(body_lines(path, function) for path, function in functions())
-    code = sum(len(lines_of_code(path)) for path in MODULES)
+    modules = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] not in WINGS]
+    code = sum(len(lines_of_code(path)) for path in modules)
     long = long_signatures()
     own = sum(not is_public for _, _, is_public in long)
     step = files_of_a_step()
     rows = [
         ("entries in edutorch/", f"{len(entries())}", "≤ 32"),
-        ("files", f"{len(MODULES)}", "≤ 478"),
-        ("lines of code", f"{code:,}", "≤ 70,200"),
+        ("files, without the wings", f"{len(modules)}", "≤ 478"),
+        ("lines of code, without the wings", f"{code:,}", "≤ 70,200"),
         ("import circles", f"{len(circles(late=False))}", "0"),
         ("with imports in functions", f"{len(circles(late=True))}", "≤ 3"),
         ("median function, lines of code", f"{statistics.median(sizes):g}", "≤ 6"),
