@@ -62,8 +62,8 @@ def compare(
     if isinstance(expected, Tensor | np.ndarray):
         return compare_arrays(elements(actual), elements(expected), tolerance or {}, path)
     if isinstance(expected, numbers.Number) and not isinstance(expected, bool):
-        wide = [np.asarray(number, complex) for number in (actual, expected)]
-        close = is_close(*wide, (tolerance or {}).get("float64", TOLERANCES["float32"]))
+        limit = (tolerance or {}).get("float64", TOLERANCES["float32"])
+        close = is_close(np.asarray(actual, complex), np.asarray(expected, complex), limit)
         return None if close else Difference("value", path, repr(expected), repr(actual))
     return None if actual == expected else Difference("value", path, repr(expected), repr(actual))
 
@@ -127,7 +127,7 @@ def compare_arrays(
         return Difference("shape", path, str(expected.shape), str(actual.shape))
     if actual.dtype != expected.dtype:
         return Difference("dtype", path, expected.dtype.name, actual.dtype.name)
-    name = expected.real.dtype.name
+    name = np.real(expected).dtype.name
     limit = tolerance.get(name, TOLERANCES.get(name, 0.0))
     if is_close(actual, expected, limit):
         return None

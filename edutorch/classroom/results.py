@@ -63,10 +63,11 @@ class StudentResult(NamedTuple):
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> StudentResult:
-        del fields["points"]
-        exercises = tuple(ExerciseResult(**result) for result in fields.pop("exercises"))
-        lists = {name: tuple(fields.pop(name)) for name in ("files", "problems")}
-        return cls(**fields, **lists, exercises=exercises)
+        return cls(
+            fields["student"], fields["number"], fields["late"], tuple(fields["files"]),
+            tuple(ExerciseResult(**result) for result in fields["exercises"]),
+            tuple(fields["problems"]),
+        )  # fmt: skip
 
 
 class Progress:
