@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the fuzzer and print what it finds; return 1 if that is anything."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=2, help="of processor time")
+    parser.add_argument("--blocks", type=int, help="of calls: the same ones on any machine")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a pattern for the paths of the targets")
     parser.add_argument("--write", type=Path, help="also write the findings into this file")
@@ -45,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
             with asked.write.open("a") as file:
                 print(format_findings([finding]), file=file)
 
-    report = Session((edutorch, torch), targets, asked.seed).run(60 * asked.minutes, tell)
+    session = Session((edutorch, torch), targets, asked.seed)
+    report = session.run(60 * asked.minutes, tell, asked.blocks or math.inf)
     findings = [f for f in report.findings if f.key not in OPEN]
     if asked.silent:
         findings = [finding for finding in findings if is_silent(finding)]

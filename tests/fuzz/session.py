@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import multiprocessing
 import resource
@@ -47,12 +48,18 @@ class Session:
         self.report = Report()
         self.known: set[tuple[str, str]] = set()
 
-    def run(self, cpu_seconds: float, tell: Any = None) -> Report:
-        """Make calls until so much processor time is spent."""
-        block = 0
-        while self.report.cpu_seconds < cpu_seconds:
+    def run(self, cpu_seconds: float, tell: Any = None, blocks: float = math.inf) -> Report:
+        """Make calls until so much processor time is spent, or so many blocks of them are made.
+
+        A number of blocks gives the same calls on any machine.
+        """
+        self.blocks, block = blocks, 0
+        while self.goes_on(cpu_seconds):
             block = self.run_worker(block, cpu_seconds, tell)
         return self.report
+
+    def goes_on(self, cpu_seconds: float) -> bool:
+        return self.report.cpu_seconds < cpu_seconds and self.report.blocks < self.blocks
 
     def run_worker(self, start: int, cpu_seconds: float, tell: Any) -> int:
         """Run a worker until it dies or time is up; return the block to go on with."""
@@ -76,7 +83,7 @@ class Session:
             self.report.blocks += 1
             self.report.cpu_seconds = before + spent
             self.add(findings, tell)
-            going_on = self.report.cpu_seconds < cpu_seconds
+            going_on = self.goes_on(cpu_seconds)
             here.send(going_on)
             if not going_on:
                 process.join()
