@@ -43,6 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     warmup.add_argument(
         "--check", action="store_true", help="compile nothing, print as JSON which are ready"
     )
+    from .cli.grade import add_options as add_options_of_grade
+
+    add_options_of_grade(
+        commands.add_parser("grade", help="grade the hand-ins of a class, in any layout")
+    )
     commands.add_parser(
         "lab",
         help="open the five-minute tour in JupyterLab",
@@ -82,10 +87,11 @@ def main(argv: list[str] | None = None) -> int:
         from .cli.doctor import warmup
 
         return warmup(options.check)
+    from .cli.grade import grade
     from .cli.lab import lab
 
     try:
-        return lab(others)
+        return grade(options) if options.command == "grade" else lab(others)
     except EdutorchError as error:
         print(error, file=sys.stderr)
         return 1
