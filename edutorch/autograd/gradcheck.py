@@ -31,7 +31,7 @@ def numeric_gradient(
     A complex element is varied in its real and imaginary part: the slopes are the real and
     imaginary part of the gradient.
     """
-    arguments = [input_.detach().clone() for input_ in inputs]
+    arguments = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
     values = arguments[position].numpy(force=True)
     result = np.zeros_like(values)
     directions = (1, 1j) if values.dtype.kind == "c" else (1,)
@@ -74,7 +74,11 @@ class GradientChecker:
 
     def outputs(self, *values: Any) -> list[Tensor]:
         """Return the differentiable outputs of the function."""
-        results = self.func(*values)
+        # Copies: a function that writes into a constant finds the same value at each call.
+        results = self.func(*[
+            value.clone() if isinstance(value, Tensor) and value._node is None else value
+            for value in values
+        ])  # fmt: skip
         results = [results] if isinstance(results, Tensor) else list(results)
         # Integers, as of argmax, have no derivative.
         return [result for result in results if result.dtype.category >= 2]
@@ -217,8 +221,10 @@ def gradcheck(
     with backward, for a fixed random weight of each element of the output.
 
     Args:
-        func: takes the inputs, returns a tensor (or several).
-        inputs: float64 or complex128 tensors; float32 is too coarse for the differences.
+        func: takes the inputs, returns a tensor (or several). Each call gets copies of the inputs
+            that require no grad, so that it may write into them.
+        inputs: float64 or complex128 tensors, as float32 is too coarse for the differences;
+            constants may have any type.
         nondet_tol: the tolerated difference between two runs of backward.
         check_forward_ad, check_batched_grad: whether to check these too, in one direction.
         fast_mode: whether to compare in one random direction instead of element by element.
@@ -267,6 +273,7 @@ def gradgradcheck(
     True
     """
     arguments = as_list(inputs)
+    needs_grad = [isinstance(x, Tensor) and x._node is not None for x in arguments]
 
     def starts_for(outputs: Sequence[Tensor]) -> list[Tensor]:
         if grad_outputs is not None:
@@ -283,13 +290,13 @@ def gradgradcheck(
     def first_derivatives(*values: Tensor) -> Any:
         with enable_grad():
             leaves = [
-                value
-                if value._node not in (None, LEAF) or not argument._node
-                else value.requires_grad_()
-                for value, argument in zip(values, arguments, strict=True)
+                value.requires_grad_() if is_input and value._node in (None, LEAF) else value
+                for value, is_input in zip(values, needs_grad, strict=True)
             ]
             outputs = [output for output in as_list(func(*leaves)) if output.dtype.category >= 2]
-            differentiable = [leaf for leaf in leaves if leaf._node is not None]
+            differentiable = [
+                leaf for leaf, is_input in zip(leaves, needs_grad, strict=True) if is_input
+            ]
             starts = starts_for(outputs)
             return grad(outputs, differentiable, starts, create_graph=True, materialize_grads=True)
 

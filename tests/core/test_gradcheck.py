@@ -107,6 +107,23 @@ def test_inputs_without_gradient_are_left_alone(x):
     assert gradcheck(lambda x, c: x * c.detach(), (x, constant))
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"fast_mode": True}, {"check_forward_ad": True}, {"check_batched_grad": True}]
+)
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_a_function_may_write_into_its_constants(check, options, x):
+    scale = edutorch.ones(3, dtype=edutorch.float64)
+
+    def write(x, scale, exponent):
+        scale.mul_(2)  # as running statistics are updated
+        return scale * x**exponent
+
+    if check is gradgradcheck and "check_forward_ad" in options:
+        options = {"check_fwd_over_rev": True}
+    assert check(write, (x, scale, 3), **options)
+    assert scale.tolist() == [1, 1, 1]
+
+
 # Rules are checked when they are defined -------------------------------------------------------
 
 
