@@ -151,12 +151,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     open_level = open_dual_level()
     if open_level is None:
         return UnpackedDualTensor(tensor, None)
-    tangent = tangent_of(tensor, open_level)
-    if tangent is None:
-        return UnpackedDualTensor(tensor, None)
     primal = make_alias(tensor)
     set_tangent(primal, open_level, None)
-    return UnpackedDualTensor(primal, tangent)
+    return UnpackedDualTensor(primal, tangent_of(tensor, open_level))
 
 
 class set_forward_grad_enabled(ModeContext):

@@ -168,6 +168,19 @@ def test_gradients_in_a_level_have_tangents_without_create_graph():
         assert fwAD.unpack_dual(g).tangent.item() == 12
 
 
+def test_a_primal_is_the_dual_tensor_without_its_tangent(torch):
+    for library in (torch, edutorch):
+        ad = library.autograd.forward_ad
+        x = library.tensor([1.0, 2.0], dtype=library.float64)
+        with ad.dual_level():
+            dual = ad.make_dual(x, x * 3)
+            primal = ad.unpack_dual(dual).primal
+            assert ad.unpack_dual(primal).tangent is None
+            assert ad.unpack_dual(dual).tangent.tolist() == [3, 6]
+            primal.zero_()
+        assert x.tolist() == [0, 0]
+
+
 def test_constants_have_no_tangent_and_detach_drops_it():
     with fwAD.dual_level():
         x = fwAD.make_dual(edutorch.ones(2), edutorch.ones(2))
