@@ -217,8 +217,8 @@ def zeta(xp: Namespace, input: Array, other: Array) -> Array:
     inside = s > 1
     order = xp.where(inside, s, 2.0)
     is_integer = q == xp.floor(q)
-    t = xp.where(q > 0, q, xp.where(is_integer, 1.0, q - xp.floor(q)))
     below = xp.logical_and(q < 0, xp.logical_not(is_integer))
+    t = xp.where(below, q - xp.floor(q), q)
     sign = 1 - 2 * xp.remainder(order, 2)
     lower = xp.where(below, 1 - t, 1.0)
     upper = xp.where(below, 1 - q, 1.0)
