@@ -126,6 +126,25 @@ def test_computed_weights(name, args, shape, rule, training, device, torch):
         assert_close(ours.get_buffer(key), tensor, key)
 
 
+@pytest.mark.parametrize("rule", ["spectral norm", "old spectral norm"])
+def test_a_later_call_leaves_the_gradients_of_an_earlier_one(rule, device, torch):
+    """As where one discriminator judges real and generated images."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layers = [RULES[rule](library.nn.utils, library.nn.Linear(3, 4).double())
+                  for library in (torch, edutorch)]  # fmt: skip
+    theirs, ours = layers
+    ours.load_state_dict(carry(theirs.state_dict(), device))
+    real = random_tensor(torch, 2, 3)
+    for layer, x in ((theirs, real), (ours, ours_of(real, device))):
+        y = layer(x)
+        layer(x * 2)
+        (y**2).sum().backward()
+    gradients = {key: tensor.grad for key, tensor in ours.named_parameters()}
+    for key, tensor in theirs.named_parameters():
+        assert_close(gradients[key], tensor.grad, key)
+
+
 def test_old_forms_are_removed(torch):
     for add, take, keys in (
         (utils.weight_norm, utils.remove_weight_norm, ["bias", "weight"]),
