@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+import threading
 import time
 import warnings
 from collections import namedtuple
@@ -189,6 +190,14 @@ def test_a_worker_begins_its_stream_once():
 
     batches = [tuple(batch) for batch in islice(loader(Begun(), None, num_workers=1), 5)]
     assert batches == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_a_debugger_shows_the_name_of_the_thread_that_reads_tasks() -> None:
+    def names(_: int) -> list[str]:
+        return [thread.name for thread in threading.enumerate()]
+
+    (sample,) = loader(Table(names, 1), None, num_workers=1)
+    assert sample == ["MainThread", "edutorch worker's inbox"]
 
 
 class Threads:

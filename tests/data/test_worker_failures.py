@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -91,6 +92,15 @@ def test_an_exception_of_a_local_class_is_caught_by_its_base():
 
     text = text_of(loader(fails(Local("gone")), 4, num_workers=1), LookupError)
     assert "Caught Local in" in text and "gone" in text
+
+
+def test_notes_of_an_exception_are_shown_once():
+    error = ValueError("bad")
+    error.add_note("see the readme")
+    with pytest.raises(ValueError, match="bad") as caught:
+        list(loader(fails(error), 4, num_workers=1))
+    printed = "".join(traceback.format_exception_only(caught.value))
+    assert printed.count("see the readme") == 1
 
 
 def test_the_next_batch_follows_an_exception():

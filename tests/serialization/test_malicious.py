@@ -106,6 +106,9 @@ ODD = {
     "sizes of text": g("torch", "Size") + b"]" + text("x") + b"a\x85R.",
     "sizes of minus": g("torch", "Size") + b"]J\xff\xff\xff\xffa\x85R.",
     "an OrderedDict of a text": g("collections", "OrderedDict") + text("ab") + b"\x85R.",
+    "a default by a function": g("collections", "defaultdict")
+    + g("torch._utils", "_rebuild_tensor_v2") + b"\x85R.",
+    "a default by a number": g("collections", "defaultdict") + b"K\x01\x85R.",
     "a Counter of a dict of dicts": g("collections", "Counter") + b"]]a\x85R.",
     "a device of numbers": g("torch", "device") + b"K\x01\x85R.",
     "a tensor of nothing": g("torch._utils", "_rebuild_tensor_v2") + b")R.",
@@ -286,6 +289,15 @@ def test_tensors_of_several_types_in_one_storage_of_bytes(form):
     assert [x.tolist() for x in loaded] == [[0] * size for size in dtypes.values()]
     loaded[2].fill_(1)
     assert [x[-1].item() for x in loaded[1:3]] == [0x0101010101010101, 1]
+
+
+@pytest.mark.parametrize("arguments", [b"]}", b")]", b"N}", b")N", b"}}", b"))"])
+def test_a_listed_class_is_made_from_a_tuple_and_a_dict_only(arguments):
+    made = b"\x80\x04" + g(Calls.__module__, "Calls")
+    with edutorch.serialization.safe_globals([Calls]):
+        assert isinstance(load(zipped(made + b")}\x92.")), Calls)
+        with pytest.raises(CheckpointError, match="is damaged"):
+            load(zipped(made + arguments + b"\x92."))
 
 
 def test_what_is_listed_is_not_enough_for_the_system():

@@ -67,7 +67,8 @@ def values(torch):
         "size": torch.Size([1, 2]), "dtype": torch.float16, "device": torch.device("cpu"),
         "sets": [{1, 2}, frozenset([1])], "complex": 1 + 2j, "bytes": [b"\xff\x00", b""],
         "bytearray": bytearray(b"ab"), "ordered": collections.OrderedDict(a=1, b=[2]),
-        "default": collections.defaultdict(list, {1: [2]}), "counter": collections.Counter("aab"),
+        "default": collections.defaultdict(list, {1: [2]}),
+        "no default": collections.defaultdict(None, a=1), "counter": collections.Counter("aab"),
         "deque": collections.deque([1, 2], 3), "slice": slice(1, None), "range": range(3),
         "none": None, "numbers": [True, -1, 2**100, 0.1, float("inf"), 300, 70000], "text": "é✓",
         "arrays": [np.arange(6.0).reshape(2, 3), np.asfortranarray(np.ones((2, 3))), np.arange(0)],
@@ -227,6 +228,7 @@ def test_what_is_refused_is_said(torch):
 def test_what_edutorch_has_not_is_said(torch):
     for obj, said in (
         (torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8), "a quantized tensor"),
+        (torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.quint8).storage(), "a quantized"),
         (torch.ones(2).to_sparse(), "a sparse tensor"),
         (torch.ones(2, 2).to_sparse_csr(), "a sparse tensor"),
         (torch.ones(2, device="meta"), "device meta"),
@@ -263,6 +265,27 @@ class WithState:
 
     def __setstate__(self, state):
         self.restored = state["x"]
+
+
+class WithNames:
+    """One that is made with arguments by name."""
+
+    def __new__(cls, *values, name):
+        self = super().__new__(cls)
+        self.made_of = (values, name)
+        return self
+
+    def __getnewargs_ex__(self):
+        values, name = self.made_of
+        return values, {"name": name}
+
+
+def test_a_listed_class_is_made_with_arguments_by_name(torch):
+    data = saved(torch, {"w": WithNames(1, 2, name="x")}, pickle_protocol=4)
+    with pytest.raises(RefusedError, match="WithNames"):
+        loaded(data)
+    with edutorch.serialization.safe_globals([WithNames]):
+        assert loaded(data)["w"].made_of == ((1, 2), "x")
 
 
 def test_classes_that_the_user_lists(torch):
