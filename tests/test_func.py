@@ -134,6 +134,7 @@ CALLS = {
     "jacfwd by two": lambda F, p, x, y: F.jacfwd(three, argnums=(0, 2))(x, y, x),
     "jacfwd of a tree": lambda F, p, x, y: F.jacfwd(tree, argnums=0)(p, x),
     "jacfwd with aux": lambda F, p, x, y: F.jacfwd(aux(three), has_aux=True)(x, y, x),
+    "jacfwd of one number with aux": lambda F, p, x, y: F.jacfwd(aux(wave), has_aux=True)(x[0]),
     "hessian": lambda F, p, x, y: F.hessian(lambda x: wave(x).sum())(x),
     "hessian by two": lambda F, p, x, y: F.hessian(
         lambda a, b: (three(a, b, a)).sum(), argnums=(0, 1)

@@ -50,6 +50,7 @@ def test_nested_regions():
         with t.autocast("cuda", enabled=False):
             assert net(x).dtype is t.bfloat16
     assert t.get_autocast_dtype("cpu") is t.bfloat16
+    assert not state().cache  # the end of the outermost region frees the converted weights
 
 
 def test_an_error_inside_ends_the_region():

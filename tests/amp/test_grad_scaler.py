@@ -125,6 +125,8 @@ def test_scale_and_tracker_are_on_the_device_of_the_loss():
     scaler.scale(w.sum()).backward()
     optimizer = edutorch.optim.SGD([w], lr=0.5)
     scaler.step(optimizer)
+    (overflows,) = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"].items()
+    assert overflows == (w.device, 0) and overflows[1].device == w.device
     scaler.update()
     assert w.tolist() == [0.5, 0.5] and scaler._get_growth_tracker() == 1
 

@@ -43,6 +43,16 @@ def test_the_switch():
     assert not autograd.is_anomaly_enabled()
 
 
+def test_pytorchs_names_of_the_switch(torch):
+    for library in (torch, edutorch):
+        for check_nan in (True, False):
+            library.set_anomaly_enabled(True, check_nan)
+            assert library.is_anomaly_enabled()
+            assert library.is_anomaly_check_nan_enabled() == check_nan
+        library.set_anomaly_enabled(False)
+        assert not library.is_anomaly_enabled()
+
+
 def test_without_check_nan_and_without_nan_all_runs():
     x = edutorch.tensor([0.0], requires_grad=True)
     with edutorch.autograd.detect_anomaly(check_nan=False):
