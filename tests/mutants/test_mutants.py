@@ -100,11 +100,17 @@ def test_a_fault_is_killed_or_lives(tmp_path, monkeypatch):
     assert "x + 1" in source.read_text()
 
 
+def test_a_function_of_many_rows_leaves_room_for_the_others():
+    times = {f"a.py::test_rows[{row}]": 0.001 for row in range(running.MOST_TESTS)}
+    times["a.py::test_slower"] = 0.01
+    assert "a.py::test_slower" in running.choose(sorted(times, key=times.__getitem__), times)
+
+
 def test_tests_are_chosen_from_every_file_and_then_by_their_time():
-    times = {f"{name}::{number}": time for name, time in (("a.py", 0.1), ("b.py", 3.0))
+    times = {f"{name}::test_{number}": time for name, time in (("a.py", 0.1), ("b.py", 3.0))
              for number in range(9)}  # fmt: skip
     chosen = running.choose(sorted(times, key=times.__getitem__), times)
-    assert chosen[:2] == ["a.py::0", "b.py::0"]
+    assert chosen[:2] == ["a.py::test_0", "b.py::test_0"]
     assert sum(test.startswith("a.py") for test in chosen) == 9
     assert sum(times[test] for test in chosen) <= running.SECONDS
 
