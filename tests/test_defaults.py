@@ -13,7 +13,8 @@ import pytest
 import edutorch
 
 NAMESPACES = [
-    "", "amp", "autograd", "autograd.functional", "distributions", "fft", "func", "linalg", "nn",
+    "", "amp", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph",
+    "autograd.profiler", "distributions", "fft", "func", "linalg", "nn",
     "nn.functional", "nn.init", "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize",
     "nn.utils.prune", "nn.utils.rnn", "optim", "optim.lr_scheduler", "optim.swa_utils", "special",
     "utils.data",
@@ -33,6 +34,7 @@ OTHER = {
     "trapz.dx": "None stands for 1, where x is not given either",
     "meshgrid.indexing": "'ij' is what None stands for, without the warning",
     "split.split_size_or_sections": "has two names there",
+    "Tensor.split.split_size": "has two names there",
     **dict.fromkeys(
         ["std.unbiased", "std_mean.unbiased", "var.unbiased", "var_mean.unbiased"],
         "None stands for correction=1, which is the same",
@@ -111,6 +113,38 @@ def differences(torch: Any, path: str) -> tuple[dict[str, Any], int]:
 def test_defaults_equal_pytorchs(path, torch):
     different, count = differences(torch, path)
     assert count
+    assert {name: pair for name, pair in different.items() if name not in OTHER} == {}
+
+
+def method_differences(torch: Any, path: str) -> tuple[dict[str, Any], int]:
+    """Compare the methods of all classes of a namespace as `differences` compares functions."""
+    ours, theirs = namespace(edutorch, path), namespace(torch, path)
+    different, count = {}, 0
+    for name, cls in vars(ours).items():
+        other = getattr(theirs, name, None)
+        is_ours = str(getattr(cls, "__module__", "")).startswith("edutorch")
+        if name.startswith("_") or not (
+            inspect.isclass(cls) and inspect.isclass(other) and is_ours
+        ):
+            continue
+        for method in [key for key in vars(cls) if not key.startswith("_")]:
+            functions = getattr(cls, method), getattr(other, method, None)
+            try:
+                our_defaults, their_defaults = map(defaults_of, map(inspect.unwrap, functions))
+            except (TypeError, ValueError):  # no method, or written in C++
+                continue
+            for argument in our_defaults.keys() & their_defaults:
+                pair = our_defaults[argument], their_defaults[argument]
+                count += 1
+                if comparable(pair[0]) != comparable(pair[1]):
+                    different[f"{name}.{method}.{argument}"] = pair
+    return different, count
+
+
+def test_defaults_of_methods_equal_pytorchs(torch):
+    compared = [method_differences(torch, path) for path in NAMESPACES]
+    assert sum(count for _, count in compared) > 1000
+    different = {name: pair for part, _ in compared for name, pair in part.items()}
     assert {name: pair for name, pair in different.items() if name not in OTHER} == {}
 
 
