@@ -99,6 +99,6 @@ def test_a_plateau_is_seen_as_by_pytorch(settings, torch):
                 scheduler = library.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
                 scheduler.load_state_dict(state)
             scheduler.step(library.tensor(loss))
-            seen.append((scheduler.get_last_lr(), scheduler.num_bad_epochs))
+            seen.append((scheduler.get_last_lr(), scheduler.num_bad_epochs, scheduler.last_epoch))
         results.append((seen, sorted(state)))
     assert results[0] == results[1]

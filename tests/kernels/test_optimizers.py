@@ -183,6 +183,33 @@ def test_arrays_that_are_exchanged_are_found(calls):
         assert exchanging() == fast
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_state_that_is_dropped_begins_anew(name):
+    def drop(optimizer, param):
+        if name == "SGD":
+            optimizer.state[param]["momentum_buffer"] = None
+        yield
+        optimizer.state.clear()
+        yield
+        del optimizer.state[param]
+        yield
+
+    def dropping():
+        settings = {"momentum": 0.9} if name == "SGD" else {}
+        params, optimizer = made(name, settings, [(9000,)], edutorch.float32)
+        drops = drop(optimizer, params[0])
+        for step in range(9):
+            if step % 3 == 2:
+                next(drops)
+            give_gradients(params, step)
+            optimizer.step()
+        return everything(params, optimizer)
+
+    fast = dropping()
+    with reference_only():
+        assert dropping() == fast
+
+
 def test_settings_that_change_what_is_remembered():
     def changing():
         params, optimizer = made("SGD", {}, [(9000,)], edutorch.float32)

@@ -211,6 +211,23 @@ def test_an_older_state_lacks_settings():
     assert optimizer.param_groups[0]["maximize"] is False
 
 
+def test_a_loaded_count_of_steps_keeps_its_type(torch):
+    """In bfloat16 the count would stay at 256."""
+    counts = []
+    for library in (edutorch, torch):
+        x = library.ones(2, dtype=library.bfloat16, requires_grad=True)
+        optimizer = library.optim.Adam([x])
+        for _ in range(2):
+            x.grad = library.ones_like(x)
+            optimizer.step()
+            state = optimizer.state_dict()
+            state["state"][0]["step"] = library.tensor(1001.0)
+            optimizer.load_state_dict(state)
+        counts.append([f"{value.dtype}" for value in optimizer.state[x].values()])
+        assert optimizer.state[x]["step"].item() == 1001
+    assert counts[0] == counts[1]
+
+
 def test_states_go_through_a_file(tmp_path):
     model = nn.Linear(3, 2)
     for name in ("NAdam", "ASGD", "Adafactor", "Rprop"):

@@ -131,6 +131,16 @@ def test_what_cannot_be_combined():
         lr_scheduler.SequentialLR(optimizer, [step], [1])
 
 
+def test_a_sequence_of_one_is_that_schedule():
+    rates = []
+    for in_sequence in (False, True):
+        optimizer, scheduler = make(edutorch, "ExponentialLR", {"gamma": 0.5})
+        if in_sequence:
+            scheduler = optim.lr_scheduler.SequentialLR(optimizer, [scheduler], [])
+        rates.append(go(optimizer, scheduler, 4))
+    assert rates[0] == rates[1]
+
+
 def test_other_refusals():
     optimizer, scheduler = make(edutorch, "OneCycleLR", {"max_lr": 1.0, "total_steps": 3})
     with pytest.raises(ValueError, match="Tried to step 4 times"):
