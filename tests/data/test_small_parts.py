@@ -273,6 +273,25 @@ def test_seeds_and_orders_are_drawn_on_the_cpu_whatever_the_default_device_is() 
         assert numbers() == expected
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_epoch_ends_where_a_sampler_ends_although_it_could_begin_anew(num_workers: int) -> None:
+    class Restarting:
+        position = -1
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> int:
+            self.position += 1
+            if self.position == 3:
+                self.position = -1
+                raise StopIteration
+            return self.position
+
+    batches = loader(Table(int), None, sampler=Restarting(), num_workers=num_workers)
+    assert [list(islice(batches, 9)) for _ in range(2)] == [[0, 1, 2]] * 2
+
+
 def test_a_map_style_dataset_may_not_raise_stop_iteration() -> None:
     def sample(index: int) -> int:
         if index == 2:
