@@ -122,6 +122,8 @@ ODD = {
     "an array of texts": g("numpy.core.multiarray", "_reconstruct") + text("x") + b")N\x87R.",
     "a number cut short": g("numpy.core.multiarray", "scalar") + g("numpy", "dtype") + text("f8")
     + b"\x85RC\x01x\x86R.",
+    "a number of a bytearray": g("numpy.core.multiarray", "scalar") + g("numpy", "dtype")
+    + text("f8") + b"\x85R\x96\x08" + bytes(7) + b"abcdefgh" + b"\x86R.",
     "a dtype with fields": g("numpy", "dtype") + text("f8") + b"\x85R(K\x03" + text("|")
     + b"N)}J\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb.",
     "memo of nobody": b"h\x05.", "memo far away": b"Nr\xff\xff\xff\x7f0j\xff\xff\xff\x6f.",
@@ -140,12 +142,12 @@ ODD = {
 }  # fmt: skip
 
 
-def zipped(program):
+def zipped(program, content=bytes(16)):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("x/data.pkl", program)
         archive.writestr("x/byteorder", sys.byteorder)
-        archive.writestr("x/data/0", bytes(16))
+        archive.writestr("x/data/0", content)
     return file.getvalue()
 
 
@@ -261,6 +263,17 @@ def test_tensors_outside_of_their_storage_are_refused(form):
             load(form(tensor_program(offset, size, stride)))
 
 
+@pytest.mark.parametrize("byte", [0, 1, 2, 255])
+def test_bytes_that_are_neither_true_nor_false_are_refused(byte):
+    program = tensor_program(0, (3,), (1,)).replace(b"FloatStorage", b"BoolStorage")
+    file = zipped(program, bytes([0, 0, byte, 0]))
+    if byte > 1:
+        with pytest.raises(CheckpointError, match="neither true nor false"):
+            load(file)
+    else:
+        assert load(file).tolist() == [False, False, bool(byte)]
+
+
 def test_storages_larger_than_an_older_file_are_refused():
     """Their memory would be taken before their contents are read."""
     fits = b"](" + storage(FLOATS) + storage(FLOATS) + b"e."  # one storage, counted once
@@ -291,7 +304,8 @@ def test_tensors_of_several_types_in_one_storage_of_bytes(form):
     assert [x[-1].item() for x in loaded[1:3]] == [0x0101010101010101, 1]
 
 
-@pytest.mark.parametrize("arguments", [b"]}", b")]", b"N}", b")N", b"}}", b"))"])
+@pytest.mark.parametrize("arguments", [b"]}", b")]", b"N}", b")N", b"}}", b"))",
+    b")" + g("collections", "OrderedDict") + b")R"])  # fmt: skip
 def test_a_listed_class_is_made_from_a_tuple_and_a_dict_only(arguments):
     made = b"\x80\x04" + g(Calls.__module__, "Calls")
     with edutorch.serialization.safe_globals([Calls]):

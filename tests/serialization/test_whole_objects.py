@@ -382,7 +382,7 @@ def test_a_training_of_pytorchs_goes_on(torch, settings):
     model[0].act = torch.tanh  # functions of all homes
     model[1].act = [torch.nn.functional.gelu, torch.nn.functional.relu, torch.Tensor.exp]
     model.counts = collections.defaultdict(list, {1: [2]})
-    model.array = np.array(["a"])
+    model.array, model.tags = np.array(["a"]), {"a", "b"}
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
 
@@ -399,6 +399,7 @@ def test_a_training_of_pytorchs_goes_on(torch, settings):
     assert twins[0][0].act is edutorch.tanh
     assert twins[0][1].act == [nn.functional.gelu, nn.functional.relu, edutorch.Tensor.exp]
     assert twins[0].counts == {1: [2]} and twins[0].array.tolist() == ["a"]
+    assert twins[0].tags == {"a", "b"}
     steps(torch, *parts)
     steps(edutorch, *twins)
     assert twins[0][0].weight.tolist() == pytest.approx(np.array(model[0].weight.tolist()))
