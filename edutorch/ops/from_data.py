@@ -136,7 +136,7 @@ def read_list(
         types = set(map(type, data))
         if types <= SCALAR_TYPES:  # a row of plain numbers, the usual case
             element_types |= types
-            return data if data.__class__ is list else list(data)
+            return data
     return [
         read_list(item, shape, depth + 1, f"{path}[{i}]", element_types)
         for i, item in enumerate(data)
