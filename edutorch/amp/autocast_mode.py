@@ -372,7 +372,7 @@ class autocast(ModeContext):
     def clone(self) -> autocast:
         """Return a new context with the same settings."""
         context = object.__new__(type(self))
-        context.__dict__.update(self.__dict__, _before=[], _outer=[])
+        context.__dict__.update(self.__dict__, _outer=[])
         return context
 
 

@@ -107,6 +107,9 @@ def test_switches():
     t.set_autocast_enabled(True)
     assert t.is_autocast_enabled()
     t.set_autocast_enabled(False)
+    for enabled in (False, True):
+        t.set_autocast_cache_enabled(enabled)
+        assert t.is_autocast_cache_enabled() is enabled
     assert (t.autocast_increment_nesting(), t.autocast_decrement_nesting()) == (1, 0)
 
 

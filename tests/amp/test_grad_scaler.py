@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from typing import Any
 
 import pytest
@@ -108,6 +109,8 @@ def test_without_a_gpu_it_is_disabled():
         assert not GradScaler().is_enabled()
     with pytest.warns(UserWarning, match="Disabling"):
         assert not GradScaler("cuda:0").is_enabled()
+    with warnings.catch_warnings(action="error"):
+        assert not GradScaler(enabled=False).is_enabled()  # which was asked for
 
 
 def test_with_a_gpu_it_is_enabled(monkeypatch):
