@@ -84,6 +84,19 @@ def test_an_in_place_form_changes_no_leaf():
         random_tensor(3).ldexp_(t.tensor(1))
 
 
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@pytest.mark.parametrize(("rows", "mode"), [(25, "donot_use_mm"), (26, "use_mm")])
+def test_from_26_rows_on_distances_are_products(rows, mode, batch):
+    x, y = random_tensor(*batch, rows, 3) + 1e6, random_tensor(*batch, 4, 3, seed=1) + 1e6
+    for pair in ((x, y), (y, x)):
+        exact, product = (
+            t.cdist(*pair, compute_mode=f"{word}_for_euclid_dist")
+            for word in ("donot_use_mm", "use_mm")
+        )
+        assert not t.equal(exact, product)  # the square of 10⁶ leaves four digits
+        assert t.equal(t.cdist(*pair), exact if mode == "donot_use_mm" else product)
+
+
 def test_a_constant_has_a_deviation_with_gradient_0():
     x = t.ones(3, requires_grad=True)
     x.std().backward()

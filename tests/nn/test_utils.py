@@ -247,6 +247,23 @@ def test_parametrizations_of_ones_own():
     assert set(layer.state_dict()) == {"weight", "bias"} and layer.weight.is_leaf
 
 
+def test_several_originals_have_memory_of_their_own():
+    class Average(nn.Module):
+        def forward(self, first, second):
+            return (first + second) / 2
+
+        def right_inverse(self, value):
+            return value, value
+
+    layer = nn.Linear(2, 2)
+    weight, before = layer.weight, layer.weight.tolist()
+    parametrize.register_parametrization(layer, "weight", Average())
+    assert layer.weight.tolist() == before
+    with edutorch.no_grad():
+        layer.parametrizations.weight.original0.zero_()
+    assert layer.parametrizations.weight.original1.tolist() == weight.tolist() == before
+
+
 def test_removing_without_keeping_the_value():
     layer = nn.Linear(2, 2)
     before = layer.weight
