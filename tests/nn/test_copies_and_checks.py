@@ -87,7 +87,9 @@ def test_attention_names_inputs_of_different_ranks(ranks):
         nn.MultiheadAttention(4, 2)(*inputs)
 
 
-@pytest.mark.parametrize(("first", "second"), [*product([1e-25, 1e-8, 1e-3, 1.0, 1e25], repeat=2)])
+@pytest.mark.parametrize(
+    ("first", "second"), [*product([1e-25, 1e-8, 1e-5, 1e-3, 1.0, 1e25], repeat=2)]
+)
 def test_the_angle_of_tiny_and_huge_vectors(first, second):
     """x · y / √((|x|² + ε) (|y|² + ε)), in float32 as in float64; ε matters for tiny vectors."""
     generator = np.random.default_rng(0)
