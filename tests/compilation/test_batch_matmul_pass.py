@@ -9,7 +9,8 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn
-from edutorch.compilation import kernel_cache
+from edutorch.compilation import batch_matmul_pass, kernel_cache
+from edutorch.compilation.explain import Timing
 
 fusing = pytest.mark.skipif(
     not kernel_cache.is_available() or os.environ.get("EDUTORCH_KERNELS") == "off",
@@ -109,6 +110,24 @@ def test_rows_of_several_heights():
 
     step = contiguous_steps(lambda: (Heights(), [torch.randn(n, 3) for n in (1, 4, 2, 3)]))
     assert products(step.code) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "joined"), [(8, 5, True), (8, 12, True), (9, 5, False), (9, 12, False)]
+)
+def test_only_products_of_few_rows_are_joined(rows, columns, joined, monkeypatch):
+    monkeypatch.setattr(batch_matmul_pass, "MAX_ROWS", 8)
+
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(columns, 3)
+
+        def forward(self, x):
+            return torch.stack([self.layer(tensor) for tensor in x])
+
+    step = contiguous_steps(lambda: (Shared(), [torch.randn(4, rows, columns)]), calls=4)
+    assert products(step.code) == (2 if joined else 8)  # the layer, and the gradient of its weight
 
 
 def test_results_that_are_wanted_by_themselves():
@@ -276,3 +295,13 @@ def test_steps_are_timed():
     assert "np.dot(x, " in text
     assert not torch.equal(before, model.weight)  # the calls are real ones
     assert "nothing" not in step.timed(torch.ones(4, 3), calls=1)
+
+
+def test_the_slowest_step_comes_first():
+    timing = Timing(
+        "a step", {"y = a": [1e-3], "y = b": [5e-3, 9e-3, 1.0], "never": [], "y = c": [2e-3]}
+    )
+    assert timing.medians == {"y = b": 9e-3, "y = c": 2e-3, "y = a": 1e-3}
+    assert list(timing.medians) == ["y = b", "y = c", "y = a"]
+    timing.shown = 1
+    assert str(timing).splitlines()[-1].split() == ["9.000", "75%", "y", "=", "b"]

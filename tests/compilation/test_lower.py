@@ -182,6 +182,21 @@ def test_losses_of_classes(fuse):
         lowered([x, np.array([0, 1, 4, 0, 0, 0])])
 
 
+@pytest.mark.filterwarnings("error")  # NumPy's own warning of 0 / 0 would say nothing to a user
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_of_empty_batches(reduction):
+    def loss(x, target):
+        y = edutorch.nn.functional.cross_entropy(x, target, reduction=reduction)
+        return y, edutorch.autograd.grad(y.sum(), x)[0]
+
+    compiled = edutorch.compile(loss)
+    x = edutorch.zeros(0, 3, requires_grad=True)
+    target = edutorch.zeros(0, dtype=edutorch.int64)
+    for _ in range(3):
+        for result, wanted in zip(compiled(x, target), loss(x, target), strict=True):
+            np.testing.assert_array_equal(result.detach().numpy(), wanted.detach().numpy())
+
+
 @needs_numba
 def test_random_ops_stay_what_they_are():
     def step(x):
