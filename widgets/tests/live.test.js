@@ -209,7 +209,9 @@ describe("a chosen node", () => {
       find(".scroller").dispatchEvent(event);
       return [event.defaultPrevented, document.activeElement === w ? "w" : document.activeElement === sum ? "sum" : ""];
     };
-    expect(press("ArrowRight")).toEqual([false, ""]); // nothing is chosen yet
+    for (const arrow of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]) {
+      expect([arrow, ...press(arrow)]).toEqual([arrow, false, ""]); // nothing is chosen yet: the page scrolls
+    }
     /** @type {SVGElement} */ (w).focus();
     const way = [["ArrowLeft", false, "w"], ["ArrowUp", false, "w"], ["a", false, "w"], ["ArrowDown", true, "sum"], ["ArrowDown", false, "sum"],
       ["ArrowRight", false, "sum"], ["ArrowUp", true, "w"], ["ArrowRight", true, "sum"], ["ArrowLeft", true, "w"]];
