@@ -99,9 +99,10 @@ class FitLoop:
                 self.validate_if_due()
                 if self.is_over() and self.batches != self.length:
                     return False
-            if self.pending:  # the length of the loader was not known
-                self.take_step(self.trainer.optimizers[0])
-                self.batches_stepped += 1
+            if self.pending:  # which batch would be the last one was not known
+                with defer_interrupts():
+                    self.take_step(self.trainer.optimizers[0])
+                    self.count_stepped_batch()
             if self.length is None or self.batches < self.length:
                 self.validate_if_due(last=True)
         self.end_epoch()
@@ -149,15 +150,19 @@ class FitLoop:
             self.batches_seen += 1
             stepped = self.global_step > steps_before
             if stepped:
-                self.batches_stepped += 1
-                if trainer.module.automatic_optimization:
-                    update_schedulers(trainer, "step", self.batches_stepped)
+                self.count_stepped_batch()
         due = stepped and self.batches_stepped % trainer.log_every_n_steps == 0
         trainer.call(
             "on_train_batch_end", output, batch, batch_idx,
             then=lambda: trainer.publish(trainer.book.step_values(), to_logger=due),
         )  # fmt: skip
         return None
+
+    def count_stepped_batch(self) -> None:
+        """Count a batch after which an optimizer stepped, and step the schedulers."""
+        self.batches_stepped += 1
+        if self.trainer.module.automatic_optimization:
+            update_schedulers(self.trainer, "step", self.batches_stepped)
 
     def optimize(self, batch: Any, batch_idx: int) -> Any:
         """Compute the loss and its gradients, and step after enough batches."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import pytest
 
 import edutorch as torch
 from edutorch import nn, optim, train
-from tests.train.nets import Net, data, quiet
+from tests.train.nets import Net, data, quiet, state_of
 
 HOOKS = [
     name for name in dir(train.Callback) if name.startswith("on_") or name in ("setup", "teardown")
@@ -135,6 +136,34 @@ def test_loaders_that_do_not_know_their_length():
     assert trainer.global_step == 3 and net.said.count("validation_step") == 1
     with pytest.warns(UserWarning, match="no batch to train on"):
         quiet(max_epochs=1, limit_train_batches=0).fit(Net(), data())
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3, 4, 7, 8])
+def test_a_loader_without_a_length_trains_as_one_with_it(batches):
+    loader, runs = data(26), []
+    for source in (loader, iterations(loader)):
+        torch.manual_seed(0)
+        logger = Rows()
+        trainer = quiet(
+            max_epochs=3, accumulate_grad_batches=batches, logger=logger, log_every_n_steps=1
+        )
+        trainer.fit(Net(), source)
+        runs.append((state_of(trainer), trainer.loop.batches_stepped, logger.steps))
+    (state, stepped, steps), (other_state, other_stepped, other_steps) = runs
+    assert other_state == state  # the parameters, and the schedulers too
+    in_an_epoch = math.ceil(7 / batches)
+    assert stepped == other_stepped == 3 * in_an_epoch
+    assert steps == {(step // in_an_epoch, step) for step in range(stepped)} >= other_steps
+
+
+class Rows(train.Logger):
+    """Keeps the epoch and the step of each row."""
+
+    def __init__(self):
+        self.steps: set[tuple[int, int]] = set()
+
+    def log_metrics(self, metrics, step=None):
+        self.steps.add((metrics["epoch"], step))
 
 
 def iterations(loader):
