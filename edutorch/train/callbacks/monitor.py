@@ -236,11 +236,7 @@ class ModelCheckpoint(Monitor):
 
     def on_train_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
         """Save the end of a training that stopped in the middle of an epoch, without monitor."""
-        if (
-            self.monitor is None
-            and trainer.global_step != self._last_step
-            and self.saves_anything()
-        ):
+        if self.monitor is None and trainer.global_step != self._last_step:
             self.save(trainer)
 
     def save_in_epoch(self, trainer: Trainer) -> None:
@@ -250,15 +246,11 @@ class ModelCheckpoint(Monitor):
         if every and (trainer.current_epoch + 1) % every == 0 and fresh:
             self.save(trainer)
 
-    def saves_anything(self) -> bool:
-        """Whether anything is to be saved."""
-        return self.save_top_k != 0 or self.save_last
-
     # What ---------------------------------------------------------------------------------
 
     def save(self, trainer: Trainer) -> None:
         """Save the checkpoint if it is among the best, and as the last one."""
-        if not self.saves_anything():
+        if not (self.save_top_k or self.save_last):
             return
         score = 0.0 if self.monitor is None else self.value(trainer)
         assert score is not None

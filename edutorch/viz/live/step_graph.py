@@ -88,8 +88,8 @@ class StepGraph:
         self,
         names: Names,
         scopes: CallScopes,
-        visible: VisibleSet | None = None,
-        detailed: bool = False,
+        visible: VisibleSet | None,
+        detailed: bool,
         before: StepGraph | None = None,
     ) -> None:
         self.names, self.scopes, self.visible, self.detailed = names, scopes, visible, detailed
