@@ -220,6 +220,17 @@ def test_a_kernel_takes_arrays_of_any_layout(name):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("axis", ["default", None, 0, 1, (0, 1)])
+@pytest.mark.parametrize(
+    "reduce",
+    [np.add.reduce, np.maximum.reduce, np.minimum.reduce, np.sum, np.max, np.min, np.mean],
+)
+def test_a_reduction_has_numpys_default_axis(reduce, axis):
+    settings = {} if axis == "default" else {"axis": axis}
+    symbol = SymbolicArray(Value("input", None, (), (2, 3), np.dtype("float32")), Value)
+    assert reduce(symbol, **settings).shape == reduce(np.ones((2, 3)), **settings).shape
+
+
 def test_a_product_with_settings_is_left_to_numpy():
     symbol = SymbolicArray(
         Value("input", None, (), (2, 2), np.dtype("float32")), lambda *parts: parts
