@@ -379,15 +379,16 @@ def test_later_numbers_take_the_pictures_of_an_earlier_step_and_say_of_which():
     assert page_state.with_thumbnails(drawn) == (drawn, None)
 
 
-def test_a_live_view_keeps_the_pictures_of_a_full_look():
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_live_view_keeps_the_pictures_of_a_full_look(steps):
     x = edutorch.randn(4, 8, 8)
     w = edutorch.randn(8, 8, requires_grad=True)
     with edutorch.viz.live() as view:
-        for _ in range(3):
+        for _ in range(steps):
             (x @ w).square().mean().backward()
     drawing = view.drawing()
     assert 'class="bars"' in drawing.svg and "<image" in drawing.svg
-    assert drawing.caption.startswith(f"step 3, loss {view.loss:.4g}")
+    assert drawing.caption.startswith(f"step {steps}, loss {view.loss:.4g}")
     assert list(drawing.curves) == ["loss"] and 'class="curve"' in drawing.svg
 
 
