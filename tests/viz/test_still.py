@@ -81,6 +81,12 @@ def test_a_short_loop_leaves_one_picture(kernel):
     assert "image/svg+xml" in picture
 
 
+@pytest.mark.parametrize("body", ["pass", "edutorch.ones(3)"])
+def test_a_loop_in_which_nothing_is_recorded_leaves_its_widget(kernel, body):
+    [widget] = outputs(kernel, f"with viz.live(model):\n    {body}")
+    assert WIDGET in widget
+
+
 VIEWS = {
     "explore": "page = viz.draw(model(x).sum()).explore()\nshow(page)",
     "touch": "page = viz.touch(lambda a: a * a, a=2.0)\nshow(page)",
