@@ -133,8 +133,6 @@ def hashable_key(value: Argument) -> Any:
         return slice, hashable_key(value.start), hashable_key(value.stop), hashable_key(value.step)
     if isinstance(value, float | complex):
         return type(value), repr(value)
-    if isinstance(value, Node):
-        return value
     return type(value), value
 
 
