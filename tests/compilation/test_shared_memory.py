@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+import pytest
+
 import edutorch as torch
 from tests.compilation.comparison import compiled, same_as
 
@@ -80,6 +82,33 @@ def test_arguments_that_overlap():
         whole = torch.ones(3)
         assert other(whole[:2], whole[1:]).tolist() == [4.0, 2.0]
     assert other(torch.ones(2), torch.ones(2)).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        lambda x: (x, x),
+        lambda x: (x, x.detach()),
+        lambda x: (x, x[:]),
+        lambda x: (x, x.t()),
+        lambda x: (x, x.view(4)),
+        lambda x: (x, x.view(torch.int32)),
+        lambda x: (x, x[:1]),
+        lambda x: (x[0], x[1]),
+        lambda x: (x[0], x[:, 0]),
+    ],
+)
+@pytest.mark.parametrize("writes", [False, True])
+def test_arguments_that_show_one_memory(views, writes):
+    def function(x, y):
+        if writes:
+            x.add_(1)
+        return x * 2, y + 1
+
+    def arguments():
+        return views(torch.arange(4.0).view(2, 2))
+
+    same_as(function, arguments, arguments, lambda: (torch.ones(4), torch.ones(4)), arguments)
 
 
 def test_an_index_that_is_a_tensor():

@@ -36,6 +36,8 @@ def test_each_op_is_one_node_with_shapes_lines_and_modules():
     assert relu.meta["module"] == ""
     assert [input_.name for input_ in captured.inputs] == ["x", "layer.weight", "layer.bias"]
     assert list(nodes)[:3] == ["x", "layer_weight", "layer_bias"]
+    for node in list(nodes.values())[:3]:  # inputs come from outside: no line, and no module
+        assert [node.meta[key] for key in ("line", "module", "phase")] == [None, "", "forward"]
 
 
 def test_the_run_is_a_real_one():
