@@ -295,6 +295,7 @@ def test_event_files(tmp_path):
             "exclude each other",
         ),
         (lambda: train.Timer("10 minutes"), "duration must be 'DD:HH:MM:SS', got '10 minutes'"),
+        (lambda: train.TQDMProgressBar(-1), "refresh_rate must be a whole number of at least 0"),
         (lambda: train.LambdaCallback(on_trian_start=print), "on_trian_start=.* is no hook"),
         (lambda: train.GradientAccumulationScheduler({}), "scheduling is empty"),
         (lambda: train.StochasticWeightAveraging(-1.0), "is not positive"),
