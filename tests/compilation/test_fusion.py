@@ -231,6 +231,17 @@ def test_a_reduction_has_numpys_default_axis(reduce, axis):
     assert reduce(symbol, **settings).shape == reduce(np.ones((2, 3)), **settings).shape
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("function", [np.log, np.reciprocal, np.sqrt])
+def test_numbers_alone_are_computed_without_warnings(function):
+    dtype = np.dtype("float32")
+    for number in (0.0, -1.0):
+        symbol = SymbolicArray(Value("element", "fill", (dtype.type(number),), (), dtype), Value)
+        with np.errstate(all="ignore"):
+            wanted = function(dtype.type(number))
+        np.testing.assert_array_equal(function(symbol).value.operands[0], wanted)
+
+
 def test_a_product_with_settings_is_left_to_numpy():
     symbol = SymbolicArray(
         Value("input", None, (), (2, 2), np.dtype("float32")), lambda *parts: parts

@@ -40,6 +40,29 @@ def test_arguments(first, second, reason):
     assert len(function.retraces) == 1  # both versions are kept
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        (2.0, 3.0, "2.0 before, now 3.0"),
+        ("a", "b", "'a' before, now 'b'"),
+        ((1, 2), (1, 3), "(1, 2) before, now (1, 3)"),
+        ((1, 2), None, "(1, 2) before, now None"),
+    ],
+)
+def test_attributes(before, now, reason):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x if self.setting is None else x * len(str(self.setting))
+
+    net = Net()
+    net.setting = before
+    function = compiled(lambda x: net(x))
+    function(torch.ones(2))
+    net.setting = now
+    function(torch.ones(2))
+    assert [text.partition(": ")[2] for text in function.retraces] == [reason]
+
+
 K = 3.0
 
 

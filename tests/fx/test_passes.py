@@ -86,6 +86,7 @@ def test_results_never_share_memory():
         (lambda x: x.t().t().exp(), ["exp"]),
         (lambda x: x.reshape(4).reshape(2, 2).exp(), ["exp"]),
         (lambda x: x.permute(1, 0).permute(1, 0).exp(), ["exp"]),
+        (lambda x: x.permute(0, 1).exp(), ["exp"]),
         (lambda x: x.float().exp(), ["exp"]),
     ],
 )

@@ -246,6 +246,19 @@ def test_plain_lines_without_tqdm(tmp_path, monkeypatch):
     assert lines[-1].startswith("Epoch 1: 7/7, shown=0.25")
 
 
+def test_the_bar_of_a_validation_reaches_its_end():
+    class Watched(train.ProgressBar):
+        def on_validation_end(self, *args):
+            bar = self.bars["validation"]
+            ends.append((bar.n, bar.total))
+            super().on_validation_end(*args)
+
+    ends: list[tuple[int, int]] = []
+    bar = Watched(file=io.StringIO())
+    quiet(max_epochs=2, enable_progress_bar=True, callbacks=bar).fit(Net(), data(), data(8))
+    assert ends == [(2, 2)] * 3  # the check before the training, and one an epoch
+
+
 def test_the_table_of_a_csv_logger(tmp_path):
     class Set(Net):
         def __init__(self, width=3):

@@ -31,6 +31,7 @@ from edutorch.viz.render.style import (
     NEUTRAL,
     PAGE,
     PAINTS,
+    PALE_INK,
     RAMP,
     WORDS,
 )
@@ -209,6 +210,13 @@ def test_charts_stand_side_by_side_where_there_is_room():
         lefts = {group.find(f"{SVG}text").get("x") for group in groups}
         assert len(lefts) == in_row
     assert draw_charts(ElementTree.Element("svg"), {"empty": curve([])}, 400, 7.0) == 7
+
+
+def test_the_name_of_a_curve_stands_out_from_its_numbers():
+    root = ElementTree.Element("svg")
+    draw_charts(root, {"loss": curve([(1, 1.0), (2, 2.0)])}, 400, 0.0)
+    fills = [text.get("fill") for text in root.iter(f"{SVG}text")]
+    assert fills == [INK, PALE_INK, PALE_INK, PALE_INK, PALE_INK]
 
 
 def test_what_stands_below_a_graph_is_in_order_and_does_not_overlap():

@@ -169,13 +169,16 @@ def test_one_tensor_given_three_times_is_one_box():
     assert len(inputs) == 1
 
 
-def test_two_passes_over_a_shared_body_add_up_in_box_and_arrow():
+@pytest.mark.parametrize("zeroed", [False, True])
+def test_two_passes_over_a_shared_body_add_up_in_box_and_arrow(zeroed):
     w = torch.tensor([1.0, 2.0], requires_grad=True)
 
     def run():
         h = w * 3
         square, plain = (h * h).sum(), h.sum()
         square.backward(retain_graph=True)
+        if zeroed:
+            w.grad.zero_()
         plain.backward()
 
     snapshot = recorded(run)
@@ -188,7 +191,7 @@ def test_two_passes_over_a_shared_body_add_up_in_box_and_arrow():
         if edge.target == nodes[at].id and edge.input == "input"
     )  # fmt: skip
     assert snapshot.flows[arrow].few == pytest.approx(3 * total)
-    assert snapshot.grads[0].few == pytest.approx(3 * total)
+    assert snapshot.grads[0].few == pytest.approx((3, 3) if zeroed else 3 * total)
     assert [tab.title for tab in snapshot.graph.tabs] == ["backward 1", "backward 2"]
 
 

@@ -145,6 +145,11 @@ def test_many_numbers_have_no_sliders():
     assert play.result.item() == 33.0
 
 
+def test_many_numbers_have_a_histogram():
+    play = touch(lambda x: x * x, x=edutorch.linspace(-1, 1, 100))
+    assert [bool(value.bars) for value in play.snapshot.values] == [True, True]
+
+
 def test_what_cannot_be_touched():
     with pytest.raises(TouchError, match=r"expected a function, got int"):
         touch(3, a=1.0)

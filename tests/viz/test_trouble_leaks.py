@@ -86,6 +86,22 @@ def test_every_kind_of_holder_is_named(way):
     assert all(category != "unknown" for _, category in result), result
 
 
+@pytest.mark.parametrize(
+    ("module", "named"), [(__name__, True), ("IPython.core", False), ("edutorch.nn", False)]
+)
+def test_functions_that_run_around_the_users_code_are_not_named(module, named):
+    def holding():
+        tensor = (leaf(1.0) * 2).sum()
+
+        def inside():
+            return tensor
+
+        inside.__module__ = module
+        return [category for _, category in find_holders(tensor, Referrers(set()))]
+
+    assert ("closure" in holding()) == named
+
+
 def test_a_search_for_holders_ends(monkeypatch):
     """In a large process each question to the garbage collector takes a while."""
     monkeypatch.setattr(graph_leaks, "MOST_SECONDS", -1)
