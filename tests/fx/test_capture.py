@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import edutorch as torch
-from edutorch import fx, nn
+from edutorch import backends, fx, nn
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.nn import functional as F
 
@@ -38,6 +38,19 @@ def test_each_op_is_one_node_with_shapes_lines_and_modules():
     assert list(nodes)[:3] == ["x", "layer_weight", "layer_bias"]
     for node in list(nodes.values())[:3]:  # inputs come from outside: no line, and no module
         assert [node.meta[key] for key in ("line", "module", "phase")] == [None, "", "forward"]
+
+
+def test_a_definition_may_name_the_dtype_of_an_array():
+    def function(x):
+        xp = backends.of(x._array).xp
+        for convert in (xp.asarray, xp.array):
+            for y in (convert(x._array, np.float64), convert(x._array, dtype="float64")):
+                dtypes.append(y.dtype)
+        return x
+
+    dtypes: list[np.dtype] = []
+    fx.capture(function, torch.ones(2))
+    assert dtypes == [np.dtype("float64")] * 4
 
 
 def test_the_run_is_a_real_one():

@@ -183,7 +183,8 @@ def test_the_picture_says_what_it_is_and_explains_its_colours():
     assert (root.get("width"), root.get("height")) == ("960", f"{TOP + 2 * ROW + MARGIN:g}")
     assert root.find(f"{{{SVG}}}title").text == "Where the time went: 1 ms"
     texts = {text.text: text for text in root.iter(f"{{{SVG}}}text")}
-    assert texts["Where the time went: 1 ms"].get("class") == "title"
+    title = texts["Where the time went: 1 ms"]
+    assert (title.get("class"), float(title.get("x"))) == ("title", MARGIN)
     for css_class, words in LEGEND:
         assert texts[words].get("class") == "quiet"
         group = next(group for group in root.iter(f"{{{SVG}}}g") if group.get("class") == css_class)

@@ -147,6 +147,32 @@ def test_the_numbers_of_a_group_are_those_of_what_it_computes():
     assert visible.grads[at].norm == pytest.approx(kept[-1].grad.norm().item(), rel=1e-5)
 
 
+class Aside(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.layer(x)
+        self.penalty = y.square().sum()  # computed later, and used by nobody
+        return y
+
+
+class ExpSum(nn.Module):
+    def forward(self, x):
+        return x.exp().sum()
+
+
+@pytest.mark.parametrize("path", ["0", "1"])
+def test_the_numbers_of_a_group_are_those_of_what_leaves_it(path):
+    model, kept = nn.Sequential(Aside(), ExpSum()), []
+    model[int(path)].register_forward_hook(lambda module, args, output: kept.append(output))
+    snapshot = recorded(model, lambda: model(edutorch.ones(2, 3)))
+    visible = fold_snapshot(snapshot, Choice().close(path))
+    at = next(at for at, node in enumerate(visible.graph.nodes) if node.group == path)
+    assert visible.values[at].mean == pytest.approx(kept[0].mean().item(), rel=1e-5)
+
+
 def test_every_node_is_in_exactly_one_group_or_outside():
     whole = tower()
     root = group_graph(whole.graph)[0]

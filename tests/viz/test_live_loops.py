@@ -122,6 +122,26 @@ def test_the_speed_is_set_by_the_page_and_told_to_it():
     assert view.steps_per_second is None
 
 
+def test_after_an_asynchronous_loop_an_ordinary_one_can_be_paused():
+    view, _ = watched(live())
+
+    async def main():
+        async with view:
+            descend(start())
+            await view.tick()
+
+    asyncio.run(main())
+    w = start()
+    with view:
+        descend(w)
+        view.pause()
+        press(view, "resume", 0.3)
+        begin = time.monotonic()
+        for _ in range(3):
+            descend(w)
+    assert time.monotonic() - begin > 0.2
+
+
 def test_an_asynchronous_loop_lets_others_run_while_it_is_paused():
     view, page = watched(live())
 

@@ -24,6 +24,7 @@ from edutorch.viz.render.arrangement import (
     has_overlap,
     order_factor,
     picture_size,
+    rank_arrangements,
 )
 from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.graphviz import render
@@ -504,6 +505,20 @@ def outlined(*boxes):
 ])  # fmt: skip
 def test_boxes_that_lie_over_each_other_are_seen(boxes, overlap):
     assert has_overlap(outlined(*boxes)) == overlap
+
+
+def test_rows_are_tried_turned_and_then_in_one_direction():
+    vertices = {0: Vertex("leaf", "x")}
+    for number in range(1, 15):
+        vertices[number] = Vertex("op", "exp", sources=(("input", number - 1),))
+    whole = blank_snapshot(arrange(vertices, [14]).graph)
+    sizes = box_sizes(dot_text(whole, Arrangement()))
+    ranked = [candidate.arrangement for candidate in rank_arrangements(whole.graph, sizes, None)]
+    broken = [arrangement for arrangement in ranked if arrangement.rows]
+    turned = [arrangement for arrangement in broken if arrangement.turned]
+    assert 2 * len(turned) == len(broken) == len(set(broken)) > 0
+    for arrangement in turned:
+        assert ranked.index(arrangement) < ranked.index(arrangement._replace(turned=False))
 
 
 def test_an_arrangement_with_boxes_over_each_other_is_not_taken():
