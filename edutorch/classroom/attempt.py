@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -91,9 +92,13 @@ class Attempt(NamedTuple):
     line: str = ""
     forbidden: tuple[str, ...] = ()
 
-    def is_close(self, value: Any) -> bool:
-        """Return whether the answer is this value, but for rounding: for conditions of hints."""
-        return compare(self.value, value) is None
+    def is_close(self, value: Any, part: Any = None) -> bool:
+        """Return whether the answer is this value, but for rounding: for conditions of hints.
+
+        Args:
+            part: the key, where the answer is a dict of which only this item counts.
+        """
+        return compare(self.value if part is None else self.value[part], value) is None
 
     @property
     def has_right_type(self) -> bool:
@@ -156,7 +161,9 @@ def run_answer(
     from ..viz.draw import CallRecorder
     from ..viz.graph.names import Names
 
-    recorder, calls = CallRecorder(Names(), detailed=True), ForbiddenCalls(forbid)
+    # With a frame, leaves get the names that they have in the functions called from here.
+    names_of_leaves = Names(frame=sys._getframe())
+    recorder, calls = CallRecorder(names_of_leaves, detailed=True), ForbiddenCalls(forbid)
     try:
         with listening(calls):
             value = record_answer(recorder, answer, names, case)
@@ -169,8 +176,12 @@ def run_answer(
 def record_answer(
     recorder: Any, answer: Callable[..., Any], names: Mapping[str, Any], case: Mapping[str, Any]
 ) -> Any:
-    """Return an answer, and let a recorder of `viz` record what it computes."""
-    with enable_grad(), listening(recorder):
+    """Return an answer, and let a recorder of `viz` record what it computes.
+
+    Warnings are not shown: the hints of an exercise say what they would.
+    """
+    with warnings.catch_warnings(), enable_grad(), listening(recorder):
+        warnings.simplefilter("ignore")
         value = answer(StudentNames(names), **copied(case))
     recorder.finish([leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)])
     return value

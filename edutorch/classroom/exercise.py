@@ -34,6 +34,7 @@ teacher: `right` never comes near a student's process.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import pkgutil
@@ -98,9 +99,10 @@ class Exercise:
         title: one line for lists; by default the docstring.
         notebook, cell: where the student writes the answer: a file name without its suffix, and
             the id of the cell.
-        names: what the student's cell defines.
+        names: what the student defines, and `answer` uses.
         forbid: public functions that the student may not call, as "softmax".
         tolerance: by dtype, if not that of `comparison.TOLERANCES`.
+        before: what the student's code needs of the cells above it, as it stands there.
         starter: what stands in the cell before the student writes.
     """
 
@@ -114,6 +116,7 @@ class Exercise:
     tolerance: ClassVar[Mapping[str, float]] = {}
     hints: ClassVar[tuple[Hint, ...]] = ()
     mutants: ClassVar[tuple[Mutant, ...]] = ()
+    before: ClassVar[str] = ""
     starter: ClassVar[str] = ""
     solution: ClassVar[str]
 
@@ -160,7 +163,7 @@ def check_spec(cls: type[Exercise]) -> None:
             raise SpecError(cls.__name__, f"an exercise needs `{name}`")
     if not re.fullmatch(r"\w+\.\w+", cls.id):
         raise SpecError(cls.id, "an id is like '02.softmax'")
-    others = sorted(global_names(cls.answer.__code__) - {*NAMESPACE, *dir(__builtins__)})
+    others = sorted(global_names(cls.answer.__code__) - {*NAMESPACE, *dir(builtins)})
     if others:
         raise SpecError(
             cls.id, f"`answer` uses {', '.join(others)}: it runs in the student's process",

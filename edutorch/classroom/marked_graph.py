@@ -6,6 +6,7 @@ reader, show it too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..errors import EdutorchError
 from ..viz.draw import CallRecorder
 from ..viz.graph.model import GraphNode, Snapshot
 from ..viz.graph.names import Names
@@ -35,10 +35,10 @@ def marked_drawing(
         names: what the student has defined.
         mark: the op or leaf to mark; "" marks the result.
     """
-    recorder = CallRecorder(Names(), detailed=True)
+    recorder = CallRecorder(Names(frame=sys._getframe()), detailed=True)
     try:
         record_answer(recorder, exercise.answer, names, attempt.case)
-    except EdutorchError:  # the graph up to the error is still a picture
+    except Exception:  # noqa: BLE001  (the graph up to any error is still a picture)
         recorder.finish([])
     if recorder.snapshot is None or not recorder.snapshot.graph.nodes:
         return None

@@ -18,6 +18,7 @@ MUTANTS = [(id, index) for id in EXERCISES for index in range(len(EXERCISES[id].
 def names_after(exercise: type[Exercise], code: str) -> dict[str, object]:
     """Return what a student has defined who wrote this code."""
     names: dict[str, object] = {**namespace(), "viz": edutorch.viz}
+    exec(exercise.before, names)
     exec(code, names)
     return names
 
@@ -55,7 +56,9 @@ def test_a_mistake_is_noticed_and_gets_its_hint(id, index):
     for seed in range(3):
         outcome = outcome_of(exercise, mutant.code, seed)
         assert not outcome.is_right
-        assert outcome.advice[0].index == mutant.hint, outcome.advice
+        advice = outcome.advice[0]
+        assert advice.index == mutant.hint, outcome.advice
+        assert not advice.mark or outcome.attempt.graph.find(advice.mark) is not None, advice
 
 
 @pytest.mark.parametrize("id", EXERCISES)
