@@ -62,11 +62,20 @@ def is_called(node: GraphNode, name: str) -> bool:
 
 
 def caption_of(attempt: Attempt) -> str:
-    """Return what was expected and what came, each with its shape and norm."""
+    """Return what was expected and what came, each with its shape and norm.
+
+    Of a dict or list, only the part that differs.
+    """
     if attempt.difference is None:
         return attempt.error
-    parts = [describe(value) for value in (attempt.right, attempt.value)]
-    return f"expected {parts[0]}; got {parts[1]}"
+    path, right, value = attempt.difference.path, attempt.right, attempt.value
+    at = ""
+    while at != path:
+        keys = right if isinstance(right, Mapping) else range(len(right))
+        key = next(key for key in keys if path.startswith(f"{at}[{key!r}]"))
+        right, value, at = right[key], value[key], f"{at}[{key!r}]"
+    start = f"answer{path}: " if path else ""
+    return f"{start}expected {describe(right)}; got {describe(value)}"
 
 
 def describe(value: Any) -> str:

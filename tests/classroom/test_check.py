@@ -144,3 +144,39 @@ def test_a_hint_that_fails_is_no_hint():
     names = {"f": lambda x: x + 1}
     assert str(notebook.check("99.made", names)) == "✗ 99.made, attempt 1: answer is 2, expected 1"
     assert made.points == 1
+
+
+def test_leaves_have_the_names_of_the_students_variables():
+    names = defined("def gradient_of_B(A, B, C, G):\n    return A.T @ G")
+    graph = torch.check("02.product", names, seed=1).outcome.attempt.graph
+    assert graph.find("A") is not None and graph.find("G") is not None
+    assert not {"B", "C"} & {box.label for box in graph.boxes}
+
+
+def test_an_error_of_any_type_leaves_the_picture_up_to_it():
+    names = defined("def gradient_of_logits(z, right):\n    return z.softmax(0) / {}['right']")
+    feedback = torch.check("02.softmax", names, seed=1)
+    data, _ = feedback._repr_mimebundle_()
+    assert "your code raised KeyError: 'right'" in data["text/plain"]
+    assert [node.label for node in feedback.drawing.snapshot.graph.nodes if node.kind == "op"]
+
+
+def test_a_hint_comes_without_the_warnings_that_it_explains(recwarn):
+    exercise = notebook.find_exercise("05.normalise")
+    feedback = torch.check("05.normalise", defined(exercise.starter), seed=1)
+    assert "0 is divided by 0" in str(feedback) and feedback.drawing is not None
+    assert not recwarn.list
+
+
+def test_of_a_dict_the_part_that_differs_is_described():
+    names = defined(notebook.find_exercise("02.centre").starter)
+    feedback = torch.check("02.centre", names, seed=1)
+    caption = feedback.drawing.caption
+    assert caption.startswith("answer['gradient']: expected 4×3 float64 of norm ")
+    attempt = feedback.outcome.attempt
+    assert attempt.is_close(torch.tensor(attempt.case["g"]), "gradient")
+    assert not attempt.is_close(attempt.right["gradient"], "gradient")
+
+
+def test_an_answer_may_use_builtins():
+    assert spec(answer=lambda theirs, x: float(theirs.f(x)))
