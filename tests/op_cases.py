@@ -366,6 +366,7 @@ ODD_SHAPES: dict[str, str] = {
 INTERNAL: dict[str, str] = {
     "copy": "`copy_` in core/test_value_gradients.py",
     "median_forward": "median without a dim, in test_quantiles.py",
+    "normal_cdf": "part of gelu, in float32; special.ndtr is compared",
     "safe_sqrt": "part of std and cdist, with another gradient at 0",
 }
 """Halves of other ops, which PyTorch has not, and in which test the whole is compared. Their

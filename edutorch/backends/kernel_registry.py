@@ -78,7 +78,9 @@ def attach(key: str, device: str, min_size: int = 0) -> Callable[[Maker], Maker]
         place = Declaration(maker.__module__.rpartition(".")[2], maker.__name__, min_size)
         if declarations(device).get(key) != place:
             raise TypeError(f"{key}: write @….kernel(…) in one line of its own above {place.maker}")
-        slot(key).maker = maker
+        # One that takes an argument makes several kernels, and is told which one.
+        takes_key = maker.__code__.co_argcount > 0  # type: ignore[attr-defined]
+        slot(key).maker = functools.wraps(maker)(lambda: maker(key)) if takes_key else maker
         maker.replaces = (*getattr(maker, "replaces", ()), key)  # type: ignore[attr-defined]
         return maker
 

@@ -43,6 +43,16 @@ class DisableTorchFunctionSubclass:
         _STATE.depth -= 1
 
 
+class EnableTorchFunction:
+    """Inside of it, each `__torch_function__` is called, whatever is on outside."""
+
+    def __enter__(self) -> None:
+        self.depth, _STATE.depth = getattr(_STATE, "depth", 0), 0
+
+    def __exit__(self, *exception: object) -> None:
+        _STATE.depth = self.depth
+
+
 def is_disabled() -> bool:
     """Return True if `DisableTorchFunctionSubclass` is on in this thread."""
     return getattr(_STATE, "depth", 0) > 0

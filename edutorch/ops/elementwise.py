@@ -469,5 +469,6 @@ def scale_gradient(g: ArrayOrTensor, factor: ArrayOrTensor) -> Any:
 
 def pass_gradient(g: ArrayOrTensor, y: ArrayOrTensor) -> Any:
     """g where y is not 0, and 0 where it is: for functions that are x or 0."""
-    # For an array, the cast takes a third of the time of the comparison; NaN is true in both.
-    return scale_gradient(g, y.astype(bool) if y.__class__ is ndarray else y != 0)
+    if y.__class__ is ndarray:  # the cast takes a third of the time of the comparison
+        return scale_gradient(g, y.astype(bool))  # NaN is true in both
+    return scale_gradient(g, y != 0) if isinstance(y, Tensor) else choose(y != 0, g, 0.0)

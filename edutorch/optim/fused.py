@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from operator import is_
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..backends.element_trace import ElementNamespace, Trace
 from ..backends.kernel_registry import Slot, declarations, slot
 from ..backends.numpy import Array
 from ..core.tensor import Tensor, array_of
@@ -47,20 +48,6 @@ STEP_COUNT = slot("STEP_COUNT")
 
 # The trace of a rule ---------------------------------------------------------------------------
 
-EXPRESSIONS = {
-    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",
-    "less": "{} < {}", "greater": "{} > {}", "abs": "abs({})", "sqrt": "np.sqrt({})",
-    "sign": "np.sign({})", "where": "{1} if {0} else {2}",
-    # A NaN is kept, as by NumPy: it is not equal to itself, and no comparison with it holds.
-    "maximum": "{0} if {0} >= {1} or {0} != {0} else {1}",
-    "clip": "{1} if {0} < {1} else {2} if {0} > {2} else {0}",
-}  # fmt: skip
-"""The operations that a traced rule may use, as expressions of a kernel."""
-
-
-SCALAR, FIRST_ARRAY = -1, -2
-"""Operands that are not the results of operations: see `Trace`."""
-
 
 class KernelSource(NamedTuple):
     """What a kernel does with one element.
@@ -76,33 +63,15 @@ class KernelSource(NamedTuple):
     lines: tuple[str, ...]
 
 
-class Trace:
-    """What a rule computes: a list of operations on the arrays, scalars and earlier results.
+class UpdateTrace(Trace):
+    """What an optimizer's rule computes.
 
     Attributes:
-        operations: (name, operand …); an operand is the index of an earlier operation, SCALAR for
-            the next scalar, or the index of an array, counted down from FIRST_ARRAY.
-        scalars: the numbers in the order of their use.
         results: what has become of `param` and of the state's arrays.
     """
 
     def __init__(self, columns: tuple[str, ...]) -> None:
-        self.operations: list[tuple[Any, ...]] = []
-        self.scalars: list[float] = []
-        self.names = ("param", "grad", *columns)
-        self.arrays = [Element(self, FIRST_ARRAY - index) for index in range(len(self.names))]
-
-    def record(self, name: str, *operands: Any) -> Element:
-        """Record an operation, and return its result."""
-        self.operations.append((name, *[self.index_of(operand) for operand in operands]))
-        return Element(self, len(self.operations) - 1)
-
-    def index_of(self, operand: Any) -> int:
-        """Return the index of an operand, and add it to the scalars if it is one."""
-        if operand.__class__ is Element:
-            return operand.index
-        self.scalars.append(operand)
-        return SCALAR
+        super().__init__(("param", "grad", *columns))
 
     def run(self, optimizer: Optimizer, group: Group, host_state: State) -> None:
         """Trace the rule of an optimizer, which changes the scalars in `host_state`."""
@@ -118,106 +87,19 @@ class Trace:
 
     def source(self) -> KernelSource:
         """Return the source of the kernel."""
-        texts = {FIRST_ARRAY - index: name for index, name in enumerate(self.names)}
-        lines, used, scalars = [], set(), 0
-        for index, (name, *operands) in enumerate(self.operations):
-            words = []
-            for operand in operands:
-                words.append(texts.get(operand, f"s{scalars}"))
-                scalars += operand == SCALAR
-            used.update(operands)
-            texts[index] = f"x{index}"
-            lines.append(f"x{index} = {EXPRESSIONS[name].format(*words)}")
+        scalars = [f"s{index}" for index in range(len(self.scalars))]
+        lines, results = self.write(self.results, scalars)
         # All results are stored at the end: a load right after a store to the same cache line
         # would defeat store forwarding, and make a step take twice as long.
-        stores, array_indices = [], [index for index in texts if index <= FIRST_ARRAY]
-        array_indices.remove(FIRST_ARRAY - 1)  # the gradient is not changed
-        for element, array in zip(self.results, array_indices, strict=True):
-            if element.index != array:
-                used.add(element.index)
-                stores.append(f"{texts[array]}s[i] = {texts[element.index]}")
-        loads = [f"{texts[array]} = {texts[array]}s[i]" for array in sorted(used) if array < SCALAR]
-        return KernelSource(self.names[2:], scalars, (*loads, *lines, *stores))
-
-
-def operation(name: str) -> Callable[..., Element]:
-    """Return a method that records an operation."""
-
-    def method(self: Element, *others: Any) -> Element:
-        return self.trace.record(name, self, *others)
-
-    return method
-
-
-def operators(name: str) -> Any:
-    """Return the methods of a binary operator, as in x + y, 1 + x and x += y.
-
-    They do what `Trace.record` does, in few bytecodes: a rule is traced in every step.
-    """
-
-    def forward(self: Element, other: Any) -> Element:
-        trace = self.trace
-        if other.__class__ is Element:
-            operand = other.index
-        else:
-            trace.scalars.append(other)
-            operand = SCALAR
-        operations = trace.operations
-        operations.append((name, self.index, operand))
-        return Element(trace, len(operations) - 1)
-
-    def swapped(self: Element, other: float) -> Element:
-        trace = self.trace
-        trace.scalars.append(other)
-        operations = trace.operations
-        operations.append((name, SCALAR, self.index))
-        return Element(trace, len(operations) - 1)
-
-    def in_place(self: Element, other: Any) -> Element:
-        self.index = forward(self, other).index
-        return self
-
-    return forward, swapped, in_place
-
-
-class Element:
-    """The element of an array at some index, whichever: computing with it is recorded."""
-
-    __slots__ = ("index", "trace")
-    __array_ufunc__ = None  # so that NumPy's scalars leave their operators to this class
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, trace: Trace, index: int) -> None:
-        self.trace, self.index = trace, index
-
-    __add__, __radd__, __iadd__ = operators("add")
-    __sub__, __rsub__, __isub__ = operators("sub")
-    __mul__, __rmul__, __imul__ = operators("mul")
-    __truediv__, __rtruediv__, __itruediv__ = operators("div")
-    __neg__ = operation("neg")
-    __lt__, __gt__ = operation("less"), operation("greater")
-
-    def __setitem__(self, key: EllipsisType, value: Element) -> None:
-        """Replace the element: `x[...] = y`."""
-        self.index = value.index
-
-    def __bool__(self) -> bool:
-        raise TypeError("a rule with a kernel cannot depend on the values of an array: use where()")
-
-
-Operand = Element | float
-"""What an operator of a rule gets: an element, or a number that is the same for all of them."""
-
-
-class ElementNamespace:
-    """NumPy's functions for the elements of a trace."""
-
-    @staticmethod
-    def where(condition: Element, x: Operand, y: Operand) -> Element:
-        return condition.trace.record("where", condition, x, y)
-
-    abs, sqrt, sign = (staticmethod(operation(name)) for name in ("abs", "sqrt", "sign"))
-    maximum, clip = staticmethod(operation("maximum")), staticmethod(operation("clip"))
+        stored = (self.names[0], *self.names[2:])  # the gradient is not changed
+        stores = [
+            f"{array}s[i] = {result}"
+            for array, result in zip(stored, results, strict=True)
+            if result != array
+        ]
+        used = set(re.findall(r"\w+", " ".join((*lines, *stores))))
+        loads = [f"{name} = {name}s[i]" for name in self.names if name in used]
+        return KernelSource(self.names[2:], len(scalars), (*loads, *lines, *stores))
 
 
 # The kernel ------------------------------------------------------------------------------------
@@ -335,7 +217,7 @@ class FusedKernel:
         Args:
             host_state: the scalars of the state, which the rule changes.
         """
-        trace = Trace(columns)
+        trace = UpdateTrace(columns)
         trace.run(optimizer, group, host_state)
         program = trace.program()
         if program not in self.slots:
@@ -352,7 +234,7 @@ class FusedKernel:
         optimizer = self.owner([ones(1, requires_grad=True)])  # type: ignore[call-arg]
         group = optimizer.param_groups[0]
         columns, host_state = self.first_state(optimizer, group, group["params"][0])
-        trace = Trace(columns)
+        trace = UpdateTrace(columns)
         trace.run(optimizer, group, host_state)
         return trace.source()
 

@@ -27,7 +27,8 @@ _made = {}
 
 def kernel(name):
     if name not in _made:
-        _made[name] = getattr(elementwise, name)()
+        is_op = name in OPERATIONS
+        _made[name] = elementwise.binary_kernel(name) if is_op else elementwise.add_onto()
     return _made[name]
 
 

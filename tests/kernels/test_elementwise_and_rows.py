@@ -41,7 +41,10 @@ def kernel(module, name):
     if name not in _made:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(elementwise, "skip_small_inputs", lambda least, run: run)
-            _made[name] = getattr(module, name)()
+            is_formula = module is elementwise
+            _made[name] = (
+                elementwise.formula_kernel(name) if is_formula else getattr(module, name)()
+            )
     return _made[name]
 
 
@@ -67,11 +70,11 @@ def curve(name, x, *others):
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         close(y, np.asarray(REGISTRY[name].forward(np, wide, *others)), dtype)
-    if "input" not in REGISTRY[name].rules or not hasattr(elementwise, f"{name}_input"):
+    if "input" not in REGISTRY[name].rules or f"{name}/input" not in declarations():
         return
     g = array(x.shape, dtype, 1)
     saved = y if name in BY_RESULT else x
-    slope = kernel(elementwise, f"{name}_input")(g, saved, *others)
+    slope = kernel(elementwise, f"{name}/input")(g, saved, *others)
     rule = REGISTRY[name].rules["input"].function
     close(slope, np.asarray(rule(g.astype(float), saved.astype(float), *others)), dtype)
 
@@ -105,12 +108,12 @@ def test_limits_that_are_infinite():
     limits = -np.inf, 1.0
     np.testing.assert_array_equal(kernel(elementwise, "hardtanh_forward")(x, *limits), [-3, 0, 1])
     np.testing.assert_array_equal(
-        kernel(elementwise, "hardtanh_forward_input")(g, x, *limits), [1, g[1], 0]
+        kernel(elementwise, "hardtanh_forward/input")(g, x, *limits), [1, g[1], 0]
     )
 
 
 def test_a_case_that_is_not_its_own_is_left_to_the_definition():
-    run, slope = kernel(elementwise, "gelu"), kernel(elementwise, "gelu_input")
+    run, slope = kernel(elementwise, "gelu"), kernel(elementwise, "gelu/input")
     x = array((6, 8), np.float32)
     assert run(x.T, "none") is None
     assert run(x.astype(np.float16), "none") is None
@@ -126,7 +129,7 @@ def test_a_case_that_is_not_its_own_is_left_to_the_definition():
 def test_a_gradient_that_is_one_number_for_all():
     x = array((6, 8), np.float32)
     g = np.broadcast_to(np.float32(0.5), x.shape)
-    slope = kernel(elementwise, "gelu_input")
+    slope = kernel(elementwise, "gelu/input")
     np.testing.assert_array_equal(slope(g, x, "none"), slope(g.copy(), x, "none"))
 
 

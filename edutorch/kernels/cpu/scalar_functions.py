@@ -12,89 +12,36 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numba.extending import register_jitable
 
 from ...backends.numpy import Array
 from .vector_math import (
-    CONTRACTED,
     FloatFormat,
     erfcx,
     exp,
     exp_nonpositive,
-    expm1_nonpositive,
     log1p_small,
     tanh,
     vector_function,
 )
 
 __all__ = [
-    "copysign", "elu", "elu_gradient", "exp_slope", "gelu", "gelu_slope",
-    "gelu_tanh", "gelu_tanh_slope", "hardtanh", "hardtanh_gradient", "largest", "leaky_relu",
-    "leaky_relu_gradient", "logaddexp", "maximum", "minimum", "power", "relu", "relu_gradient",
-    "sigmoid", "sigmoid_slope", "sign", "silu", "silu_slope", "smallest", "softplus", "tanh_slope",
+    "copysign", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "largest", "logaddexp",
+    "maximum", "minimum", "normal_cdf", "power", "sign", "smallest",
 ]  # fmt: skip
 
 
 @vector_function
-def exp_slope(format: FloatFormat) -> Callable[..., Any]:
-    """y: the derivative of exp, given its result."""
-    return lambda y: y
+def normal_cdf(format: FloatFormat) -> Callable[..., Any]:
+    """Φ(x), the normal distribution function: ½ · exp(-x²/2) · erfcx(-x/√2) for x ≤ 0."""
+    half, one, root, zero = format.constants((0.5, 1, 0.5**0.5, 0))
 
+    def normal_cdf(x):
+        # The exponential is written as in the density, so that a kernel with both computes one.
+        tail = half * exp_nonpositive(-half * (x * x)) * erfcx(root * abs(x))
+        # Left of 0, Φ itself is small: as a difference from 1 it would cancel.
+        return one - tail if x > zero else tail
 
-@vector_function
-def tanh_slope(format: FloatFormat) -> Callable[..., Any]:
-    """1 - y²: the derivative of tanh, given its result."""
-    one = format.scalar(1)
-    return lambda y: one - y * y
-
-
-@vector_function
-def sigmoid(format: FloatFormat) -> Callable[..., Any]:
-    """1 / (1 + e⁻ˣ)."""
-    one = format.scalar(1)
-    # Where e⁻ˣ overflows, 1 / ∞ is 0, which is right: no case has to be told apart.
-    return lambda x: one / (one + exp(-x))
-
-
-@vector_function
-def sigmoid_slope(format: FloatFormat) -> Callable[..., Any]:
-    """y - y²: the derivative of sigmoid, given its result."""
-    return lambda y: y - y * y
-
-
-@vector_function
-def relu(format: FloatFormat) -> Callable[..., Any]:
-    """max(x, 0), with NaN for NaN."""
-    zero = format.scalar(0)
-    return lambda x: zero if x < zero else x + zero  # + 0: relu(-0.0) is 0.0
-
-
-@vector_function
-def silu(format: FloatFormat) -> Callable[..., Any]:
-    """x · σ(x)."""
-    one = format.scalar(1)
-    # A quotient: x times a sigmoid would be one more operation, and be rounded once more.
-    return lambda x: x / (one + exp(-x))
-
-
-@vector_function
-def silu_slope(format: FloatFormat) -> Callable[..., Any]:
-    """σ(x) · (1 + x · (1 - σ(x)))."""
-    one = format.scalar(1)
-
-    def silu_slope(x):
-        s = one / (one + exp(-x))
-        return s * (one + x * (one - s))
-
-    return silu_slope
-
-
-@vector_function
-def softplus(format: FloatFormat) -> Callable[..., Any]:
-    """log(1 + eˣ) = max(x, 0) + log(1 + e^-|x|)."""
-    zero = format.scalar(0)
-    # The exponent is never positive: eˣ itself overflows from 89 on in float32.
-    return lambda x: (x if x > zero else zero) + log1p_small(exp_nonpositive(-abs(x)))
+    return normal_cdf
 
 
 @vector_function
@@ -144,54 +91,6 @@ def gelu_tanh_slope(format: FloatFormat) -> Callable[..., Any]:
         return half * (one + t) + half * x * (one - t * t) * inner_slope
 
     return gelu_tanh_slope
-
-
-# With parameters a and b, of which one may be unused ----------------------------------------------
-# (Plain module-level functions, so that kernels can be cached: see `arithmetic.py`.)
-
-
-@register_jitable(**CONTRACTED)
-def relu_gradient(g, y, a, b):
-    """The input's gradient: 0 where the output is 0, even if the incoming one is infinite."""
-    # A choice, not a product with 0 or 1: ∞ · 0 is NaN.
-    return 0.0 if y == 0 else g
-
-
-@register_jitable(**CONTRACTED)
-def leaky_relu(x, a, b):
-    """x, or a · x below 0."""
-    return x if x > 0 else a * x
-
-
-@register_jitable(**CONTRACTED)
-def leaky_relu_gradient(g, x, a, b):
-    """The input's gradient."""
-    return g if x > 0 else a * g
-
-
-@register_jitable(**CONTRACTED)
-def elu(x, a, b):
-    """x, or a · (eˣ - 1) below 0."""
-    return x if x > 0 else a * expm1_nonpositive(x)
-
-
-@register_jitable(**CONTRACTED)
-def elu_gradient(g, x, a, b):
-    """The input's gradient."""
-    return g if x > 0 else g * (a * exp_nonpositive(x))
-
-
-@register_jitable(**CONTRACTED)
-def hardtanh(x, a, b):
-    """x, clamped to [a, b]."""
-    # No comparison with a NaN holds: it falls through to the last case, and stays.
-    return a if x < a else b if x > b else x
-
-
-@register_jitable(**CONTRACTED)
-def hardtanh_gradient(g, x, a, b):
-    """The input's gradient: 0 at the bounds and outside."""
-    return g if a < x < b else 0.0
 
 
 # Four registers of 16 float32: while one comparison is waited for, others run.

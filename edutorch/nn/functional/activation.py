@@ -19,7 +19,6 @@ from ...ops import (
     argmax,
     chunk,
     clamp,
-    erf,
     exp,
     expm1,
     rand_like,
@@ -147,6 +146,32 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return (silu_forward.in_place if inplace else silu_forward)(input)
 
 
+@activation(public="gelu", torch_name="special.ndtr")
+def normal_cdf(xp: Namespace, input: Array) -> Array:
+    """Φ(x), the normal distribution function, at the cost of one erf.
+
+    Below 0 the tail is computed directly, without cancellation; from |x| = 8.5 on Φ is 0 or 1.
+    """
+    exact = input.dtype.itemsize >= 8
+    z = input * math.sqrt(0.5)
+    magnitude = xp.minimum(xp.abs(z), LARGE)
+    tail = power_series(scale_argument(magnitude), tail_coefficients(26 if exact else 10)) * xp.exp(
+        -magnitude * magnitude
+    )
+    half = 0.5 * tail * (magnitude < LARGE)
+    middle = 0.5 + 0.5 * z * power_series(
+        magnitude * magnitude, series_coefficients(12 if exact else 6)
+    )
+    return xp.where(magnitude < SMALL, middle, xp.where(z > 0, 1 - half, half))
+
+
+def normal_density(x: ArrayOrTensor) -> Any:
+    return (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))
+
+
+normal_cdf.vjp(input=lambda g, input: g * normal_density(input), latex=r"g\,\varphi(x)")
+
+
 @activation
 def gelu(xp: Namespace, input: Array, approximate: str = "none") -> Array:
     """Gaussian error linear unit: y = x · Φ(x), with Φ the normal distribution function.
@@ -162,25 +187,7 @@ def gelu(xp: Namespace, input: Array, approximate: str = "none") -> Array:
         return compute_in_float32(gelu.op.forward, xp, input, approximate)
     if approximate == "tanh":
         return input * (0.5 + 0.5 * xp.tanh(gelu_inner(input)))
-    return input * normal_cdf(xp, input)
-
-
-def normal_cdf(xp: Namespace, x: Array) -> Array:
-    """Φ(x), the normal distribution function, at the cost of one erf.
-
-    Below 0 the tail is computed directly, without cancellation; from |x| = 8.5 on Φ is 0 or 1.
-    """
-    exact = x.dtype.itemsize >= 8
-    z = x * math.sqrt(0.5)
-    magnitude = xp.minimum(xp.abs(z), LARGE)
-    tail = power_series(scale_argument(magnitude), tail_coefficients(26 if exact else 10)) * xp.exp(
-        -magnitude * magnitude
-    )
-    half = 0.5 * tail * (magnitude < LARGE)
-    middle = 0.5 + 0.5 * z * power_series(
-        magnitude * magnitude, series_coefficients(12 if exact else 6)
-    )
-    return xp.where(magnitude < SMALL, middle, xp.where(z > 0, 1 - half, half))
+    return input * normal_cdf(input)
 
 
 def gelu_inner(x: ArrayOrTensor) -> Any:
@@ -193,8 +200,7 @@ def gelu_derivative(x: ArrayOrTensor, approximate: str) -> Any:
         t = tanh(gelu_inner(x))
         inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner
-    density = exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)
-    return 0.5 * (1 + erf(x * math.sqrt(0.5))) + x * density
+    return normal_cdf(x) + x * normal_density(x)
 
 
 gelu.vjp(
