@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..errors import warn
 from ..kernels.disk_cache import import_source
+from ..kernels.formulas import function_text
 from ..utils.process import compiler
 from .kernel_layout import KernelText
 
@@ -34,6 +35,18 @@ MODULES = {
     "exp": "vector_math", "log": "vector_math", "tanh": "vector_math", "erf": "vector_math",
     "total": "row_reduce", "use_wide_vectors": "jit", "claim_range": "work_queue",
 }  # fmt: skip
+FORMULAS = {
+    "gelu": ("gelu", "none"), "gelu_slope": ("gelu/input", "none"),
+    "gelu_tanh": ("gelu", "tanh"), "gelu_tanh_slope": ("gelu/input", "tanh"),
+}  # fmt: skip
+"""Functions that are written into the file: the op or the rule, and its setting `approximate`."""
+
+FORMULA_IMPORTS = """\
+from numba.extending import register_jitable
+
+from edutorch.kernels.cpu.scalar_functions import *
+from edutorch.kernels.cpu.vector_math import *
+"""
 BUILT_IN = {"inf", "nan", "math", "float32", "float64", "int64", "bool"}
 OPTIONS = 'cache=True, nogil=True, error_model="numpy"'
 
@@ -106,13 +119,17 @@ def toolchain_bytes() -> bytes:
 def file_text(text: KernelText) -> str:
     """Return the complete source of a kernel's file."""
     imports: dict[str, list[str]] = {}
-    for name in sorted(text.needs - BUILT_IN):
+    formulas = sorted(text.needs & FORMULAS.keys())
+    for name in sorted(text.needs - BUILT_IN - FORMULAS.keys()):
         imports.setdefault(MODULES.get(name, "scalar_functions"), []).append(name)
     lines = [
         f"from edutorch.kernels.cpu.{module} import {', '.join(names)}\n"
         for module, names in sorted(imports.items())
     ]
-    head = HEAD + "".join(lines) + ("\n" if lines else "")
+    for name in formulas:
+        key, approximate = FORMULAS[name]
+        lines.append("\n\n" + function_text(name, key, approximate=approximate))
+    head = HEAD + FORMULA_IMPORTS * bool(formulas) + "".join(lines) + ("\n" if lines else "")
     return f"{head}\n@njit({text.signature!r}, {OPTIONS})\n{text.anonymous_body}"
 
 

@@ -1,8 +1,8 @@
-"""The formulas of elementwise kernels are those of the definitions: the tables say how closely.
+"""Elementwise kernels compute what their definitions do: the tables say how closely.
 
-A kernel of an elementwise function computes its own formula (`kernels/cpu/scalar_functions.py`,
-`vector_math.py`): with one exponential where the definition has two, or a polynomial where NumPy
-calls the C library. This is where the two are held together, on all magnitudes.
+A kernel is written from the definition or the rule (`kernels/formulas.py`), with a polynomial where
+NumPy calls the C library (`vector_math.py`), and one rounding for a product and a sum (FMA). This
+is where the two are held together, on all magnitudes.
 """
 
 import numpy as np

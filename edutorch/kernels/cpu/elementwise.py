@@ -5,27 +5,25 @@ temporary array in between. Here all operations are applied to an element while 
 register, and the exponentials are vectorized (`vector_math.py`).
 
 No formula stands here: a kernel is written from the op's definition, or from its derivative rule
-(`backends/element_trace.py`). A kernel for one more op is one more line above `formula_kernel`.
+(`../formulas.py`). A kernel for one more op is one more line above `formula_kernel`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ... import ops
-from ...backends.element_trace import Trace
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
-from ...core.subclasses import EnableTorchFunction
 from ...nn import functional
 from ...nn.functional import activation
 from ..disk_cache import import_source, source_stamp
-from . import scalar_functions as scalar_functions  # for the generated files, and their stamp
-from . import vector_math as vector_math
+from ..formulas import Formula, formula_of, write_formula
+from . import jit, scalar_functions, work_queue
 from .implicit_gemm import BYTES
 from .jit import (
     ARRAY_1D,
@@ -107,35 +105,6 @@ def run({parameters}):
 # From a formula to a kernel ----------------------------------------------------------------------
 
 
-class Formula(NamedTuple):
-    """An op's definition, or a derivative rule of it.
-
-    Attributes:
-        compute: the function itself.
-        arrays: its parameters that are arrays, which come first.
-        settings: the others.
-    """
-
-    compute: Callable[..., Any]
-    arrays: tuple[str, ...]
-    settings: tuple[str, ...]
-
-
-def formula_of(key: str) -> Formula:
-    """Return the definition of an op (`gelu`), or a rule (`gelu/input`)."""
-    name, _, rule = key.partition("/")
-    op = REGISTRY[name]
-    parameters = op.rules[rule].parameters if rule else tuple(op.signature.parameters)
-    arrays = tuple(name for name in parameters if name not in op.settings)
-    settings = parameters[len(arrays) :]
-
-    def definition(*values: Any) -> Any:
-        named = dict(zip(settings, values[len(arrays) :], strict=True))
-        return op.function(*values[: len(arrays)], **named)
-
-    return Formula(op.rules[rule].function if rule else definition, arrays, settings)
-
-
 def kernel_text(
     formula: Formula, name: str, numbers: tuple[str, ...], fixed: tuple[object, ...] = ()
 ) -> str:
@@ -145,30 +114,25 @@ def kernel_text(
         numbers: the parameters that are one number for all elements.
         fixed: the values of the settings, unless they are among the numbers.
     """
-    trace = Trace((*formula.arrays, *(() if fixed else formula.settings)))
-    with EnableTorchFunction():
-        result = formula.compute(*trace.arrays, *fixed)
-    constants = list(dict.fromkeys(map(float, trace.scalars)))
-    names = [f"c{constants.index(scalar)}" for scalar in trace.scalars]
-    lines, (result_name,) = trace.write([result], names, numbers)
+    settings = dict(zip(formula.settings, fixed, strict=True)) if fixed else {}
+    code = write_formula(formula, numbers, settings)
     arrays = [array for array in formula.arrays if array not in numbers]
     return KERNEL.format(
         name=name,
         parameters=", ".join([*(f"{array}s" for array in arrays), "results", *numbers]),
-        constants="\n    ".join(
-            # In the arrays' dtype: a literal would widen float32.
-            f"c{index} = results.dtype.type({constant!r})"
-            for index, constant in enumerate(constants)
-        ),
-        lines="\n        ".join([*(f"{array} = {array}s[i]" for array in arrays), *lines]),
-        result=result_name,
+        constants="\n    ".join(code.constant_lines("results.dtype.type")),
+        lines="\n        ".join([*(f"{array} = {array}s[i]" for array in arrays), *code.lines]),
+        result=code.result,
         types=", ".join(["ARRAY_1D"] * (len(arrays) + 1) + ["SCALAR"] * len(numbers)),
     )
 
 
 def import_kernels(*texts: str) -> Any:
     """Return the module with these texts, which is kept on disk."""
-    return import_source(HEAD + "".join(texts), source_stamp(__file__).encode())
+    # Not by a stamp of this file: one more kernel here leaves the others as they are.
+    files = (scalar_functions, work_queue, jit)  # and what they import
+    stamp = "".join(source_stamp(str(file.__file__)) for file in files)
+    return import_source(HEAD + "".join(texts), stamp.encode())
 
 
 @ops.exp.kernel("cpu", min_size=2048)

@@ -1,8 +1,4 @@
-"""The activation functions and their derivatives, each for one element, as kernels compute them.
-
-A derivative that the definition composes of a dozen operations shares common subexpressions here:
-that of gelu takes one exponential instead of two.
-"""
+"""Functions of one element that generated kernels call, and the extremes of a row."""
 
 from __future__ import annotations
 
@@ -14,19 +10,11 @@ import numpy as np
 from numba import njit
 
 from ...backends.numpy import Array
-from .vector_math import (
-    FloatFormat,
-    erfcx,
-    exp,
-    exp_nonpositive,
-    log1p_small,
-    tanh,
-    vector_function,
-)
+from .vector_math import FloatFormat, erfcx, exp, exp_nonpositive, log1p_small, vector_function
 
 __all__ = [
-    "copysign", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "largest", "logaddexp",
-    "maximum", "minimum", "normal_cdf", "power", "sign", "smallest",
+    "copysign", "largest", "logaddexp", "maximum", "minimum", "normal_cdf", "power", "sign",
+    "smallest",
 ]  # fmt: skip
 
 
@@ -42,55 +30,6 @@ def normal_cdf(format: FloatFormat) -> Callable[..., Any]:
         return one - tail if x > zero else tail
 
     return normal_cdf
-
-
-@vector_function
-def gelu(format: FloatFormat) -> Callable[..., Any]:
-    """x · Φ(x), with Φ(x) = ½ · exp(-x²/2) · erfcx(-x/√2) for x ≤ 0."""
-    half, one, root, zero = format.constants((0.5, 1, 0.5**0.5, 0))
-
-    def gelu(x):
-        cdf = half * exp_nonpositive(-half * (x * x)) * erfcx(root * abs(x))
-        # Left of 0, Φ itself is small: as a difference from 1 it would cancel.
-        return x * (one - cdf if x > zero else cdf)
-
-    return gelu
-
-
-@vector_function
-def gelu_slope(format: FloatFormat) -> Callable[..., Any]:
-    """Φ(x) + x · φ(x), both from one exponential."""
-    half, one, root, zero, density = format.constants(
-        (0.5, 1, 0.5**0.5, 0, 1 / math.sqrt(2 * math.pi))
-    )
-
-    def gelu_slope(x):
-        exponential = exp_nonpositive(-half * (x * x))
-        cdf = half * exponential * erfcx(root * abs(x))
-        return (one - cdf if x > zero else cdf) + x * (density * exponential)
-
-    return gelu_slope
-
-
-@vector_function
-def gelu_tanh(format: FloatFormat) -> Callable[..., Any]:
-    """x · (½ + ½ · tanh(√(2/π) · (x + 0.044715 · x³)))."""
-    half, outer, cubic = format.constants((0.5, math.sqrt(2 / math.pi), 0.044715))
-    return lambda x: x * (half + half * tanh(outer * (x + cubic * (x * x * x))))
-
-
-@vector_function
-def gelu_tanh_slope(format: FloatFormat) -> Callable[..., Any]:
-    """½ · (1 + t) + ½ · x · (1 - t²) · √(2/π) · (1 + 3 · 0.044715 · x²), t being the tanh."""
-    half, one, outer, cubic = format.constants((0.5, 1, math.sqrt(2 / math.pi), 0.044715))
-    cubic_slope = format.scalar(3 * 0.044715)
-
-    def gelu_tanh_slope(x):
-        t = tanh(outer * (x + cubic * (x * x * x)))
-        inner_slope = outer * (one + cubic_slope * (x * x))
-        return half * (one + t) + half * x * (one - t * t) * inner_slope
-
-    return gelu_tanh_slope
 
 
 # Four registers of 16 float32: while one comparison is waited for, others run.
