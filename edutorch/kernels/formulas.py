@@ -93,10 +93,10 @@ def function_text(name: str, key: str, **settings: object) -> str:
     >>> print(function_text("square_slope", "square/input"))
     @register_jitable(forceinline=True, fastmath={"contract"})
     def square_slope(input):
-        c0 = type(input)(1.0)
-        c1 = type(input)(2.0)
-        x0 = c1 * input
-        x1 = c0 * x0
+        c0 = type(input)(2.0)
+        c1 = type(input)(1.0)
+        x0 = c0 * input
+        x1 = c1 * x0
         return x1
     <BLANKLINE>
     """
