@@ -102,8 +102,10 @@ class Exercise:
         names: what the student defines, and `answer` uses.
         forbid: public functions that the student may not call, as "softmax".
         tolerance: by dtype, if not that of `comparison.TOLERANCES`.
-        before: what the student's code needs of the cells above it, as it stands there.
+        before: what the student's code needs of the cells above it, as it stands there: run instead
+            of them where only this cell is run.
         starter: what stands in the cell before the student writes.
+        reads: the names of those that `answer` reads itself, as `theirs.encode`.
     """
 
     id: ClassVar[str]
@@ -118,6 +120,7 @@ class Exercise:
     mutants: ClassVar[tuple[Mutant, ...]] = ()
     before: ClassVar[str] = ""
     starter: ClassVar[str] = ""
+    reads: ClassVar[tuple[str, ...]] = ()
     solution: ClassVar[str]
 
     cases: ClassVar[Callable[[np.random.Generator], Iterator[dict[str, Any]]]]
@@ -163,7 +166,11 @@ def check_spec(cls: type[Exercise]) -> None:
             raise SpecError(cls.__name__, f"an exercise needs `{name}`")
     if not re.fullmatch(r"\w+\.\w+", cls.id):
         raise SpecError(cls.id, "an id is like '02.softmax'")
-    others = sorted(global_names(cls.answer.__code__) - {*NAMESPACE, *dir(builtins)})
+    used = global_names(cls.answer.__code__)
+    absent = sorted(used & {*NAMESPACE} - cls.answer.__globals__.keys())
+    if absent:  # in a notebook it runs as it stands in this module
+        raise SpecError(cls.id, f"`answer` uses {', '.join(absent)}: import it above the block")
+    others = sorted(used - {*NAMESPACE, *dir(builtins)})
     if others:
         raise SpecError(
             cls.id, f"`answer` uses {', '.join(others)}: it runs in the student's process",

@@ -92,7 +92,8 @@ class Feedback:
         seed: int,
     ) -> None:  # fmt: skip
         self.outcome, self.attempt, self.advice, self.seed = outcome, attempt, advice, seed
-        self._names = {name: names[name] for name in outcome.exercise.names if name in names}
+        used = (*outcome.exercise.names, *outcome.exercise.reads)
+        self._names = {name: names[name] for name in used if name in names}
 
     @property
     def is_right(self) -> bool:

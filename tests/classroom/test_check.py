@@ -96,7 +96,9 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_bad_answers_get_one_sentence(name):
     code, sentence = MISTAKES[name]
-    assert sentence in str(torch.check("02.softmax", defined(code), seed=1))
+    feedback = torch.check("02.softmax", defined(code), seed=1)
+    assert sentence in str(feedback)
+    assert sentence in feedback._repr_mimebundle_()[0]["text/plain"], "with what can be drawn"
 
 
 def test_an_unknown_exercise_names_the_nearest():
@@ -119,6 +121,7 @@ def spec(**changes):
 BAD_SPECS = {
     "an id": ({"id": "softmax"}, "an id is like '02.softmax'"),
     "something is missing": ({"right": None}, "an exercise needs `right`"),
+    "no import": ({"answer": lambda theirs, x: nn.Identity()(x)}, "`answer` uses nn: import"),  # noqa: F821
     "a global": ({"answer": lambda theirs, x: secret + x}, "`answer` uses secret"),  # noqa: F821
 }
 
@@ -128,6 +131,26 @@ def test_a_bad_spec_is_refused(name):
     changes, sentence = BAD_SPECS[name]
     with pytest.raises(SpecError, match=sentence):
         spec(**changes)
+
+
+def test_an_answer_may_use_builtins_and_define_a_class():
+    def answer(theirs, x):
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return sum(range(len(x))) + theirs.f(x)
+
+        return Model()([x])
+
+    assert spec(answer=answer).answer is answer
+
+
+def test_an_answer_may_read_what_earlier_cells_define():
+    spec(
+        answer=lambda theirs, x: theirs.f(x) + torch.tensor(theirs.shift), reads=("shift",),
+        right=lambda x: torch.tensor(3),
+    )  # fmt: skip
+    feedback = notebook.check("99.made", {"f": lambda x: x, "shift": 1})
+    assert "add ◀ look here" in feedback._repr_mimebundle_()[0]["text/plain"]
 
 
 def test_a_case_is_plain_data():
