@@ -119,11 +119,6 @@ def printed(outputs: list[Any]) -> str:
     return "".join(output["text"] for output in outputs if output["output_type"] == "stream")
 
 
-def said(check: Any) -> str:
-    """Return the sentence of a check."""
-    return printed(check.outputs) + "".join(data["text/plain"] for data in shown(check.outputs))
-
-
 def errors_of(outputs: list[Any]) -> str:
     return "".join(output["text"] for output in outputs if output.get("name") == "stderr")
 

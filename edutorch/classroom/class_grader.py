@@ -130,7 +130,7 @@ def grade_exercise(
         names = ", ".join(exercise.names)
         return lost(f"{file.file}: no cell {exercise.cell!r}, and none that defines {names}")
     try:
-        sources = source_of_answer(cells, cell)
+        sources = [exercise.before, *source_of_answer(cells, cell)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return lost(f"{file.file}, cell {cell.id!r}: is no Python ({error})")
     seed = seed_of(settings.seed, exercise.id)
