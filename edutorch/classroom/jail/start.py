@@ -1,0 +1,97 @@
+"""Starts the parent of all jails: builds its root, imports edutorch, and serves."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import sys
+import warnings
+from typing import Any
+
+from . import landlock, linux, seccomp
+from .factory_process import Factory
+from .isolation import map_user
+from .package_copy import readable_paths
+from .probe import can_change_user, probe_walls
+from .root import build_root
+from .settings import Settings
+
+
+def main() -> None:
+    """Serve the grader at the socket whose number is the first argument."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    settings = Settings.from_json(control.recv(1 << 16))
+    try:
+        factory, walls = prepare(control, sys.argv[2], settings)
+    except Exception as error:  # noqa: BLE001  (the grader says what it was)
+        control.send(json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]}).encode())
+        return
+    control.send(json.dumps({"walls": walls}).encode())
+    factory.run()
+
+
+def prepare(
+    control: socket.socket, folder: str, settings: Settings
+) -> tuple[Factory, dict[str, Any]]:
+    """Return the factory, and which walls stand."""
+    os.umask(0o022)
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    many_users = settings.has("own uid") and can_change_user()
+    walls = probe_walls(settings, proc)
+    missing = {name for name, (stands, _) in walls.items() if stands is False}
+    if missing and not settings.fewer_walls:
+        raise RuntimeError(json.dumps({"missing": {name: walls[name][1] for name in missing}}))
+    settings = settings.without_walls(missing)
+    for wall, module in (("landlock", landlock), ("seccomp", seccomp)):
+        if settings.has(wall):
+            module.prepare(*((readable_paths(folder), settings) if module is landlock else ()))
+    enter_factory_root(folder, settings, proc)
+    preload()
+    return Factory(control, settings, proc, many_users), walls
+
+
+def enter_factory_root(folder: str, settings: Settings, proc: int) -> None:
+    """Leave the filesystem of the machine; the jails inherit what is left."""
+    if not settings.has("mount namespace"):
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    if uid == 0 and can_change_user():
+        linux.unshare(linux.CLONE_NEWNS)
+    else:
+        linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
+        map_user(uid, gid, proc)
+    build_root(folder)
+
+
+def preload() -> None:
+    """Import what answers need, also what Python would import later from files behind a wall."""
+    import encodings.idna  # noqa: F401
+    import linecache  # noqa: F401
+    import random  # noqa: F401
+    import traceback  # noqa: F401
+
+    import edutorch
+    import edutorch.nn
+    import edutorch.viz.draw
+    from edutorch.classroom.attempt import run_answer
+    from edutorch.classroom.jail import inside
+
+    warnings.simplefilter("ignore")
+    warm_up(edutorch, run_answer, inside)
+    gc.collect()
+    gc.freeze()  # so that a collection in a jail copies none of these pages
+
+
+def warm_up(edutorch: Any, run_answer: Any, inside: Any) -> None:
+    """Answer a question once, so that everything for it is there."""
+    names, _ = inside.run_cells(["def f(x):\n    return (x * x).sum()"])
+    x = edutorch.ones(2, requires_grad=True)
+    attempt = run_answer(lambda theirs: theirs.f(x), names, {})
+    inside.encode_or_explain(attempt)
+    sys.modules.pop("__main__", None)
+
+
+if __name__ == "__main__":
+    main()
