@@ -91,8 +91,7 @@ class JailFactory:
         except TimeoutError:
             reply = b""
         if not reply:
-            log_text = (self.folder / "log").read_text(errors="replace")[-2000:]
-            raise JailError("grade", f"the process for jails did not start\n{log_text}")
+            raise JailError("grade", f"the process for jails did not start\n{self.log()}")
         self.read_walls(json.loads(reply))
 
     def read_walls(self, reply: Mapping[str, Any]) -> None:
@@ -119,6 +118,10 @@ class JailFactory:
             except OSError:
                 raise JailError("grade", "the process for jails has ended") from None
         return talk, leash
+
+    def log(self) -> str:
+        """Return what the process has written before it ended."""
+        return (self.folder / "log").read_text(errors="replace")[-2000:]
 
     def close(self) -> None:
         """End all jails and their parent, and remove what they had."""
@@ -205,7 +208,7 @@ class Jail:
         """Return the attempt; None, and `failure` says why, if there is none."""
         assert self.question is not None
         source, forbid = self.question
-        failure = ""
+        failure, patience = "", 0.0
         try:
             if self.process is None:
                 self.process = JailProcess(self.factory)
@@ -217,20 +220,24 @@ class Jail:
             return decode_attempt(header, body, case, forbid)
         except TimeoutError:
             failure = "TimeoutError: the code did not answer in time"
-        except Ended:
-            failure = ""
+        except Ended:  # the report says why
+            patience = 2.0
         except FrameError as error:
             failure = f"RuntimeError: the answer could not be read: {error}"
-        report = self.close()
+        report = self.close(patience)
         self.failure = failure or explain(report)
         return None
 
-    def close(self) -> Mapping[str, Any]:
-        """End the process, and return why it ended; what it started has gone, too."""
+    def close(self, patience: float = 0.0) -> Mapping[str, Any]:
+        """End the process, and return why it ended; what it started has gone, too.
+
+        Args:
+            patience: seconds to wait for an end by itself.
+        """
         if self.process is None:
             return {}
         process, self.process = self.process, None
-        return process.end()
+        return process.end(patience)
 
     def __enter__(self) -> Jail:
         return self
@@ -246,7 +253,7 @@ class JailProcess:
     """One forked process, by its two sockets."""
 
     def __init__(self, factory: JailFactory) -> None:
-        self.settings = factory.settings
+        self.factory, self.settings = factory, factory.settings
         self.talk, self.leash = factory.fork()
 
     def send(self, header: Any, blobs: list[bytes], deadline: float) -> None:
@@ -256,10 +263,10 @@ class JailProcess:
         settings = self.settings
         return receive_frame(self.talk, settings.header_bytes, settings.answer_bytes, deadline)
 
-    def end(self) -> Mapping[str, Any]:
+    def end(self, patience: float) -> Mapping[str, Any]:
         """Kill the process, wait until it is reaped, and return the report of its parent."""
         self.talk.close()
-        if not self.is_reported():
+        if not select.select([self.leash], [], [], patience)[0]:
             self.leash.shutdown(socket.SHUT_WR)
         self.leash.settimeout(GRACE_SECONDS)
         report: dict[str, Any] = {}
@@ -271,14 +278,10 @@ class JailProcess:
         finally:
             self.leash.close()
         if "reason" not in report:
-            raise JailError("grade", "the process for jails has ended")
+            raise JailError("grade", f"the process for jails has ended\n{self.factory.log()}")
         if "broken" in report:
             raise JailError("grade", f"a jail could not be built: {report['broken']}")
         return report
-
-    def is_reported(self) -> bool:
-        """Wait a moment for the parent's report of an end that was not asked for."""
-        return bool(select.select([self.leash], [], [], 0)[0])
 
 
 def explain(report: Mapping[str, Any]) -> str:
@@ -287,6 +290,8 @@ def explain(report: Mapping[str, Any]) -> str:
     if reason in ("memory", "processes"):
         error = {"memory": "MemoryError", "processes": "BlockingIOError"}[reason]
         return f"{error}: the code used more {reason} than it may"
+    if reason == "released":
+        return "SystemExit: the code closed its connection to the grader"
     if isinstance(status, int) and status < 0:
         return f"SystemError: the code crashed its process (signal {-status})"
     return "SystemExit: the code ended its process"

@@ -18,6 +18,7 @@ import os
 import select
 import signal
 import socket
+from typing import NoReturn
 
 from . import linux
 from .isolation import raise_walls
@@ -33,6 +34,7 @@ class Child:
 
     def __init__(self, pid: int, uid: int | None, leash: socket.socket, proc: int) -> None:
         self.pid, self.uid, self.leash = pid, uid, leash
+        self.pidfd = os.pidfd_open(pid)  # readable when the process has ended
         self.watcher = Watcher(proc, pid)
         self.reason = ""
 
@@ -52,7 +54,8 @@ class Factory:
         self.control, self.settings, self.proc = control, settings, proc
         self.first_uid = FIRST_UID + os.getpid() * UIDS_PER_FACTORY if many_users else None
         self.children: list[Child] = []
-        self.own_pids = os.open("self/ns/pid", os.O_RDONLY, dir_fd=proc)
+        self.pid = os.getpid()
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans of the jails become our children
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
 
@@ -79,6 +82,7 @@ class Factory:
         child = Child(pid, uid, leash, self.proc)
         self.children.append(child)
         self.poll.register(leash, select.POLLIN)
+        self.poll.register(child.pidfd, select.POLLIN)
         return True
 
     def free_uid(self) -> int | None:
@@ -89,26 +93,37 @@ class Factory:
 
     def fork(self, talk: socket.socket, leash: socket.socket, uid: int | None) -> int:
         """Fork a process into a new PID namespace, of which it is the first one."""
-        separate = self.settings.has("pid namespace")
-        if separate:
+        if not self.settings.has("pid namespace"):
+            pid = os.fork()
+            return pid or self.become_jail(talk, leash, uid)
+        result, middle_result = os.pipe()
+        start, middle_start = os.pipe()
+        middle = os.fork()
+        if middle == 0:
+            # Only the children of a process enter its new namespace, and it cannot go back. So a
+            # process in the middle makes the namespace, and leaves its child to us.
             linux.unshare(linux.CLONE_NEWPID)
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            self.become_jail(talk, leash, uid, parent)
-        if separate:
-            linux.setns(self.own_pids, linux.CLONE_NEWPID)
+            pid = os.fork()
+            if pid == 0:
+                os.close(middle_start)
+                os.read(start, 1)  # until the one in the middle has gone: we are its parent then
+                self.become_jail(talk, leash, uid)
+            os.write(middle_result, str(pid).encode())
+            os._exit(0)
+        os.close(middle_result)
+        os.waitpid(middle, 0)
+        pid = int(os.read(result, 20))
+        for descriptor in (result, start, middle_start):
+            os.close(descriptor)
         return pid
 
-    def become_jail(
-        self, talk: socket.socket, leash: socket.socket, uid: int | None, parent: int
-    ) -> None:
+    def become_jail(self, talk: socket.socket, leash: socket.socket, uid: int | None) -> NoReturn:
         """Raise the walls and run the student's code; does not return."""
         status = 1
         try:
             os.setsid()
             self.close_all_but(talk.fileno(), leash.fileno())
-            raise_walls(self.settings, uid, parent, self.proc)
+            raise_walls(self.settings, uid, self.pid, self.proc)
             leash.close()
             from .inside import serve
 
@@ -141,24 +156,40 @@ class Factory:
                 child.reason = child.watcher.passed_limit(self.settings)
             if child.reason:
                 self.end(child)
+        if not self.settings.has("pid namespace"):
+            self.kill_orphans()
 
     def end(self, child: Child) -> None:
         """Kill a jail, wait until all its processes are gone, and report."""
         self.children.remove(child)
         self.poll.unregister(child.leash)
-        processes = [] if self.settings.has("pid namespace") else child.watcher.processes()
-        for pid in (child.pid, *processes):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        self.poll.unregister(child.pidfd)
+        os.close(child.pidfd)
+        kill(child.pid)
         # The first process of a PID namespace takes all others with it, and is reaped after them.
         status = reap(child.pid)
+        if not self.settings.has("pid namespace"):
+            self.kill_orphans()
         try:
             child.leash.send(json.dumps({"reason": child.reason, "status": status}).encode())
         except OSError:
             pass
         child.leash.close()
+
+    def kill_orphans(self) -> None:
+        """Kill what a jail has left without a PID namespace: it has become a child of ours."""
+        watcher = Watcher(self.proc, self.pid)
+        while orphans := set(watcher.children(self.pid)) - {child.pid for child in self.children}:
+            for pid in orphans:  # their own children become ours in the next round
+                kill(pid)
+                reap(pid)
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def is_released(leash: socket.socket) -> bool:

@@ -45,7 +45,7 @@ def raise_walls(settings: Settings, uid: int | None, parent: int, proc: int) -> 
     linux.drop_capabilities()
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent and os.getppid() not in (parent, 0):  # 0: it is outside of our PID namespace
+    if os.getppid() not in (parent, 0):  # 0: it is outside of our PID namespace
         os._exit(1)
     if settings.has("landlock"):
         restrict_files(settings)
@@ -100,8 +100,8 @@ def set_limits(settings: Settings, addresses: int) -> None:
         addresses: the bytes of address space that this process has reserved already.
     """
     limits = {
-        # Memory that is reserved, not used: so more than `memory`, which the watcher looks at.
-        resource.RLIMIT_AS: addresses + 2 * settings.memory,
+        # Addresses that are reserved: each thread does so with 72 MiB. The watcher looks at use.
+        resource.RLIMIT_AS: addresses + settings.memory + (2 << 30),
         resource.RLIMIT_CPU: settings.cpu_seconds,
         resource.RLIMIT_FSIZE: settings.disk,
         resource.RLIMIT_NOFILE: settings.descriptors,
