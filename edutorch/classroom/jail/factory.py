@@ -7,7 +7,9 @@ with JailFactory(Settings()) as factory:
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import select
 import shutil
 import socket
@@ -29,6 +31,7 @@ from .settings import Settings
 from .values import Encoder
 
 DEFAULT = Settings()
+PREFIX = "edutorch-jail-"
 START_SECONDS = 120.0
 PYTHON = (sys.executable, "-I", "-S", "-B", "-c")  # no folder of the user, no site-packages
 GRACE_SECONDS = 30.0  # for a jail to be killed and reaped on a busy machine
@@ -60,8 +63,10 @@ class JailFactory:
                 "grade", f"there are no walls for student code on {sys.platform}",
                 hint="grade on Linux, or in a Linux container",
             )  # fmt: skip
-        self.settings = settings
-        self.folder = Path(tempfile.mkdtemp(prefix="edutorch-jail-"))
+        bwrap = settings.bwrap or shutil.which("bwrap") or ""
+        self.settings = dataclasses.replace(settings, bwrap=bwrap)
+        remove_stale_folders()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self.walls: dict[str, tuple[bool | None, str]] = {}
         self.process: subprocess.Popen[bytes] | None = None
         try:
@@ -144,6 +149,18 @@ class JailFactory:
         self.close()
 
 
+def remove_stale_folders() -> None:
+    """Remove the folders of graders that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if (
+            pid.isdecimal()
+            and folder.lstat().st_uid == os.geteuid()
+            and not os.path.exists(f"/proc/{pid}")
+        ):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def environment() -> dict[str, str]:
     """Return the environment of all jails: nothing of the grader's."""
     return {"HOME": "/home", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1",
@@ -155,7 +172,7 @@ def missing_walls(missing: Mapping[str, str]) -> MissingWalls:
 
     return MissingWalls(
         "grade", f"walls around the students' code are missing: {', '.join(missing)}",
-        {name: f"{MEANINGS[name]} ({why})" for name, why in missing.items()},
+        {name.replace(" ", "-"): f"{MEANINGS[name]} ({why})" for name, why in missing.items()},
         "grade on another machine, or with --walls=fewer if you trust your students",
     )  # fmt: skip
 
@@ -292,6 +309,8 @@ def explain(report: Mapping[str, Any]) -> str:
         return f"{error}: the code used more {reason} than it may"
     if reason == "released":
         return "SystemExit: the code closed its connection to the grader"
+    if isinstance(status, int) and status > 128:  # so `bwrap` says it
+        status = 128 - status
     if isinstance(status, int) and status < 0:
         return f"SystemError: the code crashed its process (signal {-status})"
     return "SystemExit: the code ended its process"

@@ -18,9 +18,11 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable
 from typing import NoReturn
 
 from . import linux
+from .bwrap import PRELOADED
 from .isolation import raise_walls
 from .settings import Settings
 from .watcher import INTERVAL, Watcher
@@ -46,15 +48,18 @@ class Factory:
         control: where the grader asks for jails.
         proc: a descriptor of the folder /proc.
         many_users: whether there is the right to become other users.
+        bwrap: returns the command line that runs a jail, for the descriptor to talk to it; None
+            where this process makes the namespaces.
     """
 
     def __init__(
-        self, control: socket.socket, settings: Settings, proc: int, many_users: bool
-    ) -> None:
+        self, control: socket.socket, settings: Settings, proc: int, many_users: bool,
+        bwrap: Callable[[int], list[str]] | None = None,
+    ) -> None:  # fmt: skip
         self.control, self.settings, self.proc = control, settings, proc
         self.first_uid = FIRST_UID + os.getpid() * UIDS_PER_FACTORY if many_users else None
         self.children: list[Child] = []
-        self.pid = os.getpid()
+        self.pid, self.bwrap = os.getpid(), bwrap
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans of the jails become our children
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
@@ -80,6 +85,8 @@ class Factory:
         pid = self.fork(talk, leash, uid)
         talk.close()
         child = Child(pid, uid, leash, self.proc)
+        if self.bwrap is not None:
+            child.watcher.at_start = PRELOADED
         self.children.append(child)
         self.poll.register(leash, select.POLLIN)
         self.poll.register(child.pidfd, select.POLLIN)
@@ -93,7 +100,7 @@ class Factory:
 
     def fork(self, talk: socket.socket, leash: socket.socket, uid: int | None) -> int:
         """Fork a process into a new PID namespace, of which it is the first one."""
-        if not self.settings.has("pid namespace"):
+        if self.bwrap is not None or not self.settings.has("pid namespace"):
             pid = os.fork()
             return pid or self.become_jail(talk, leash, uid)
         result, middle_result = os.pipe()
@@ -123,6 +130,10 @@ class Factory:
         try:
             os.setsid()
             self.close_all_but(talk.fileno(), leash.fileno())
+            if self.bwrap is not None:
+                os.set_inheritable(talk.fileno(), True)
+                words = self.bwrap(talk.fileno())
+                os.execv(words[0], words)
             raise_walls(self.settings, uid, self.pid, self.proc)
             leash.close()
             from .inside import serve
@@ -156,7 +167,7 @@ class Factory:
                 child.reason = child.watcher.passed_limit(self.settings)
             if child.reason:
                 self.end(child)
-        if not self.settings.has("pid namespace"):
+        if self.has_orphans:
             self.kill_orphans()
 
     def end(self, child: Child) -> None:
@@ -168,13 +179,18 @@ class Factory:
         kill(child.pid)
         # The first process of a PID namespace takes all others with it, and is reaped after them.
         status = reap(child.pid)
-        if not self.settings.has("pid namespace"):
+        if self.has_orphans:
             self.kill_orphans()
         try:
             child.leash.send(json.dumps({"reason": child.reason, "status": status}).encode())
         except OSError:
             pass
         child.leash.close()
+
+    @property
+    def has_orphans(self) -> bool:
+        """Whether processes of a jail may outlive its first one, as seen from here."""
+        return self.bwrap is not None or not self.settings.has("pid namespace")
 
     def kill_orphans(self) -> None:
         """Kill what a jail has left without a PID namespace: it has become a child of ours."""

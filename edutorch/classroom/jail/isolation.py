@@ -40,13 +40,22 @@ def raise_walls(settings: Settings, uid: int | None, parent: int, proc: int) -> 
     addresses = read_address_space(proc)
     os.close(proc)
     make_home(settings)
-    if settings.has("limits"):
-        set_limits(settings, addresses)
     linux.drop_capabilities()
-    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() not in (parent, 0):  # 0: it is outside of our PID namespace
         os._exit(1)
+    restrict_process(settings, addresses)
+
+
+def restrict_process(settings: Settings, addresses: int) -> None:
+    """Raise the walls that need no right.
+
+    Args:
+        addresses: the bytes of address space that this process has reserved already.
+    """
+    if settings.has("limits"):
+        set_limits(settings, addresses)
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if settings.has("landlock"):
         restrict_files(settings)
     if settings.has("seccomp"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from . import linux, seccomp
+from . import bwrap, linux, seccomp
 from .isolation import NAMESPACES, become, map_user
 from .settings import WALLS, Settings
 
@@ -23,7 +23,22 @@ def probe_walls(settings: Settings, proc: int) -> dict[str, tuple[bool | None, s
             walls[name] = False, "not wanted"
         else:
             walls[name] = probe_wall(name, proc)
+    if walls["own uid"][0] and not walls["mount namespace"][0]:  # it reads Python where it lies
+        walls["own uid"] = attempt_in_child(read_python_as_another)
     return walls
+
+
+def probe_all(settings: Settings, proc: int) -> tuple[dict[str, tuple[bool | None, str]], str]:
+    """Return the walls as `probe_walls`, and the path of `bwrap` if it has to raise some."""
+    walls = probe_walls(settings, proc)
+    refused = {name for name in bwrap.WALLS if settings.has(name) and walls[name][0] is False}
+    if not refused or not bwrap.WALLS.isdisjoint(settings.without):
+        return walls, ""
+    program = bwrap.find_bwrap(settings)
+    if program:
+        walls |= dict.fromkeys(bwrap.WALLS, (True, f"by {program}"))
+        walls["own uid"] = None, "bwrap separates"
+    return walls, program
 
 
 def probe_wall(name: str, proc: int) -> tuple[bool | None, str]:
@@ -41,6 +56,11 @@ def probe_wall(name: str, proc: int) -> tuple[bool | None, str]:
     if name == "watcher":
         return attempt_in_child(lambda: os.close(os.open("self/status", os.O_RDONLY, dir_fd=proc)))
     return True, ""
+
+
+def read_python_as_another() -> None:
+    become(TRIAL_UID)
+    os.listdir(os.path.dirname(os.__file__))
 
 
 def enter(flag: int, proc: int) -> None:

@@ -28,7 +28,7 @@ def build_root(folder: str) -> None:
     copy_links(paths, root)
     masked = masked_folders(paths)
     for path in sorted({*paths, *masked}, key=lambda path: path.count("/")):
-        if os.path.islink(path) and path.count("/") == 1:
+        if is_top_link(path):
             continue
         if path in masked:
             linux.mount("tmpfs", make_target(root, path), "tmpfs", flags, "size=1m,mode=755")
@@ -42,8 +42,13 @@ def build_root(folder: str) -> None:
 def copy_links(paths: list[str], root: str) -> None:
     """Make /lib a link to /usr/lib where it is one outside."""
     for path in paths:
-        if os.path.islink(path) and path.count("/") == 1:
+        if is_top_link(path):
             os.symlink(os.readlink(path), root + path)
+
+
+def is_top_link(path: str) -> bool:
+    """Return whether a path is a link in the root, as /lib is one to /usr/lib."""
+    return os.path.islink(path) and path.count("/") == 1
 
 
 def bind(path: str, root: str) -> None:

@@ -38,7 +38,7 @@ _filters: list = []
 
 def prepare() -> None:
     """Compile the filter, before the first fork."""
-    from seccompy import Action, Filter
+    from seccompy import Action, Filter, action_supported
     from seccompy.syscalls import syscall_nr
 
     rules = Filter(default=Action.ERRNO | errno.EPERM)
@@ -57,7 +57,8 @@ def prepare() -> None:
         rules.allow("prctl", args=[(0, 0, option)])
     for request in (TCGETS, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX):
         rules.allow("ioctl", args=[(1, 0, request)])
-    assert rules.program
+    assert rules.program  # compiles it
+    action_supported(Action.ERRNO)  # loads libc by name, for which it runs a program
     _filters[:] = [rules]
 
 

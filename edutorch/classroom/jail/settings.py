@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from typing import Any
 
 MIB = 1 << 20
@@ -52,9 +53,9 @@ class Settings:
         """Return whether a wall is wanted."""
         return wall not in self.without
 
-    def without_walls(self, missing: set[str]) -> Settings:
+    def without_walls(self, missing: Iterable[str]) -> Settings:
         """Return the settings without some walls."""
-        return dataclasses.replace(self, without=self.without | missing)
+        return dataclasses.replace(self, without=self.without | set(missing))
 
     def to_json(self) -> bytes:
         fields = dataclasses.asdict(self)

@@ -10,11 +10,11 @@ import sys
 import warnings
 from typing import Any
 
-from . import landlock, linux, seccomp
+from . import bwrap, landlock, linux, seccomp
 from .factory_process import Factory
 from .isolation import map_user
 from .package_copy import readable_paths
-from .probe import can_change_user, probe_walls
+from .probe import can_change_user, probe_all
 from .root import build_root
 from .settings import Settings
 
@@ -38,18 +38,24 @@ def prepare(
     """Return the factory, and which walls stand."""
     os.umask(0o022)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-    many_users = settings.has("own uid") and can_change_user()
-    walls = probe_walls(settings, proc)
-    missing = {name for name, (stands, _) in walls.items() if stands is False}
+    walls, program = probe_all(settings, proc)
+    missing = [name for name, (stands, _) in walls.items() if stands is False]
     if missing and not settings.fewer_walls:
         raise RuntimeError(json.dumps({"missing": {name: walls[name][1] for name in missing}}))
     settings = settings.without_walls(missing)
-    for wall, module in (("landlock", landlock), ("seccomp", seccomp)):
-        if settings.has(wall):
-            module.prepare(*((readable_paths(folder), settings) if module is landlock else ()))
+    if program:
+
+        def words(talk: int) -> list[str]:
+            return bwrap.command(program, folder, settings, talk)
+
+        return Factory(control, settings, proc, False, words), walls
+    if settings.has("landlock"):
+        landlock.prepare(readable_paths(folder), settings)
+    if settings.has("seccomp"):
+        seccomp.prepare()
     enter_factory_root(folder, settings, proc)
     preload()
-    return Factory(control, settings, proc, many_users), walls
+    return Factory(control, settings, proc, walls["own uid"][0] is True), walls
 
 
 def enter_factory_root(folder: str, settings: Settings, proc: int) -> None:

@@ -47,11 +47,11 @@ def standing() -> list[Wall]:
     if not sys.platform.startswith("linux"):
         why = f"{sys.platform} has none of these; grade on Linux, or in a Linux container"
         return [Wall(name, False, why, MEANINGS[name]) for name in WALLS]
-    from .probe import probe_walls
+    from .probe import probe_all
 
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        walls = probe_walls(Settings(), proc)
+        walls, _ = probe_all(Settings(), proc)
     finally:
         os.close(proc)
     return [Wall(name, *walls[name], MEANINGS[name]) for name in WALLS]
