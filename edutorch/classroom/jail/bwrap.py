@@ -81,6 +81,7 @@ def serve_in_bwrap() -> None:
     if settings.has("seccomp"):
         seccomp.prepare()
     preload()
+    os.dup2(1, 2)  # what the code prints goes nowhere: the log is a file outside
     restrict_process(settings, 4096 * MIB)
     try:
         serve(talk)

@@ -134,6 +134,7 @@ class Factory:
                 os.set_inheritable(talk.fileno(), True)
                 words = self.bwrap(talk.fileno())
                 os.execv(words[0], words)
+            os.dup2(1, 2)  # what it prints goes nowhere: the log is a file outside
             raise_walls(self.settings, uid, self.pid, self.proc)
             leash.close()
             from .inside import serve
