@@ -100,6 +100,7 @@ class JailFactory:
         self.read_walls(json.loads(reply))
 
     def read_walls(self, reply: Mapping[str, Any]) -> None:
+        """Keep which walls stand, as the process reports."""
         if error := reply.get("error"):
             if error.startswith('RuntimeError: {"missing"'):
                 raise missing_walls(json.loads(error.partition(": ")[2])["missing"])

@@ -58,11 +58,13 @@ class Settings:
         return dataclasses.replace(self, without=self.without | set(missing))
 
     def to_json(self) -> bytes:
+        """Return the settings as JSON."""
         fields = dataclasses.asdict(self)
         return json.dumps({**fields, "without": sorted(self.without)}).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> Settings:
+        """Return the settings that `to_json` has written."""
         fields: dict[str, Any] = json.loads(text)
         fields["packages"] = tuple(fields["packages"])
         fields["without"] = frozenset(fields["without"])
