@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import sys
 import threading
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import edutorch as torch
-from edutorch.classroom.attempt import AnswerGraph, Attempt, Box
+from edutorch.classroom.attempt import AnswerGraph, Attempt, Box, run_answer
 from edutorch.classroom.exercise import load_exercises
 from edutorch.classroom.grading import grade
-from edutorch.classroom.jail import attempts, frames, values
+from edutorch.classroom.jail import attempts, frames, inside, values
+from edutorch.classroom.jail.sandbox import SandboxFactory
 from edutorch.classroom.jail.settings import Settings
 
 if not sys.platform.startswith("linux"):
@@ -109,6 +112,29 @@ def test_a_submission_has_a_deadline_and_so_has_an_exercise(factory):
         jail.seconds_left = 0.5
         assert jail.ask(source + "#", {"x": 2}, seconds=100).error == first.error
         assert time.monotonic() - start < 40
+
+
+class InThisProcess:
+    """A test double of a sandbox, without any wall: as WASM would stand in for the jail."""
+
+    walls: ClassVar = {}
+
+    @contextlib.contextmanager
+    def jail(self, cells):
+        self.names, _ = inside.run_cells(cells)
+        yield self
+
+    def ask(self, answer_source, case, forbid=frozenset(), seconds=None):
+        answer = inside.define_answer(answer_source)
+        header, blobs = attempts.encode_attempt(run_answer(answer, self.names, case, forbid))
+        return attempts.decode_attempt(header, b"".join(blobs), case, forbid)
+
+
+def test_another_sandbox_can_stand_in(exercise, monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # `run_cells` sets it
+    factory: SandboxFactory = InThisProcess()
+    assert run(factory, exercise, exercise.solution).is_right
+    assert run(factory, exercise, exercise.mutants[0].code).points == 0
 
 
 # What the walls are -------------------------------------------------------------------

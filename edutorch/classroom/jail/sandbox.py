@@ -1,0 +1,34 @@
+"""What the grader needs of whatever runs students' code: `JailFactory` is one, WASM may be another.
+
+Where Linux's walls are missing, Python compiled to WASM holds code in by itself. It needs no more
+than these two classes; the grader does not know which one it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from ..attempt import Attempt
+
+
+class Sandbox(Protocol):
+    """Answers the questions of one submission; see `factory.Jail`."""
+
+    def ask(
+        self, answer_source: str, case: Mapping[str, Any], forbid: frozenset[str] = frozenset(),
+        seconds: float | None = None,
+    ) -> Attempt:  # fmt: skip
+        """Return what the student's code answers, or the error that stopped it."""
+        ...
+
+
+class SandboxFactory(Protocol):
+    """Makes sandboxes, and says which walls they have; see `factory.JailFactory`."""
+
+    walls: dict[str, tuple[bool | None, str]]
+
+    def jail(self, cells: list[str]) -> AbstractContextManager[Sandbox]:
+        """Return a sandbox for a submission, given the sources of its cells."""
+        ...
