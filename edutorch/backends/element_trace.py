@@ -210,6 +210,7 @@ def operation(name: str) -> Callable[..., Any]:
     def method(self: Element, *others: Any) -> Element:
         return self.trace.record(name, self, *others)
 
+    method.__doc__ = f"Record the operation `{name}`."
     return method
 
 
@@ -302,14 +303,17 @@ class ElementNamespace:
 
     @staticmethod
     def where(condition: Element, x: Operand, y: Operand) -> Element:
+        """Record a choice between two values."""
         return condition.trace.record("where", condition, x, y)
 
     @staticmethod
     def zeros_like(x: Element) -> float:
+        """Return 0."""
         return 0.0
 
     @staticmethod
     def reciprocal(x: Element) -> Element:
+        """Record 1 / x."""
         return 1.0 / x
 
     @staticmethod

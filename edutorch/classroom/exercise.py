@@ -42,14 +42,12 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import EdutorchError
-
-if TYPE_CHECKING:
-    from .attempt import Attempt
+from .attempt import Attempt
 
 EXERCISES: dict[str, type[Exercise]] = {}
 """All exercises that have been loaded, by id."""

@@ -114,7 +114,7 @@ def test_a_submission_has_a_deadline_and_so_has_an_exercise(factory):
         assert time.monotonic() - start < 40
 
 
-class InThisProcess:
+class SameProcess:
     """A test double of a sandbox, without any wall: as WASM would stand in for the jail."""
 
     walls: ClassVar = {}
@@ -132,7 +132,7 @@ class InThisProcess:
 
 def test_another_sandbox_can_stand_in(exercise, monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # `run_cells` sets it
-    factory: SandboxFactory = InThisProcess()
+    factory: SandboxFactory = SameProcess()
     assert run(factory, exercise, exercise.solution).is_right
     assert run(factory, exercise, exercise.mutants[0].code).points == 0
 
