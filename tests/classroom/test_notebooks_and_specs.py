@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from edutorch.classroom import EXERCISES, load_exercises
+from edutorch.classroom.answer_cells import defined_names
 
 load_exercises()
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -73,8 +74,8 @@ def test_a_block_needs_nothing_but_itself(id):
     for code in (exercise.starter, exercise.solution):
         assert set(exercise.names) <= names_defined_in(exercise.before + code)
     # What the cells above define, as far as it is needed here.
-    above = "\n".join(cell["source"] for cell in cells_of(exercise.notebook))
-    assert names_defined_in(exercise.before) <= names_defined_in(above)
+    above = [defined_names("".join(cell["source"])) for cell in cells_of(exercise.notebook)]
+    assert names_defined_in(exercise.before) <= set().union(*above)
 
 
 @pytest.mark.parametrize("notebook", sorted({block.notebook for block in EXERCISES.values()}))

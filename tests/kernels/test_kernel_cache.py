@@ -27,7 +27,7 @@ def test_each_kernel_is_found_from_its_definition_and_back(key):
     place = slot_of(key)
     assert callable(kernels.kernel_maker(place))
     maker = inspect.unwrap(place.maker)
-    assert key in maker.replaces
+    assert any(key in getattr(one, "replaces", ()) for one in (place.maker, maker))
     name, _, rule = key.partition("/")
     if name in REGISTRY:
         op = REGISTRY[name]
