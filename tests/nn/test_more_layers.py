@@ -69,3 +69,10 @@ def test_errors_say_what_is_wrong(call, message):
     with pytest.raises((RuntimeError, ValueError)) as caught:
         call(edutorch.ones(2, 4, 9))
     assert message in str(caught.value)
+
+
+def test_batch_norm_without_running_averages_trains():
+    layer = nn.BatchNorm1d(3, track_running_stats=False)
+    y = layer(edutorch.randn(8, 3))
+    assert layer.num_batches_tracked is None
+    assert abs(y.mean(0)).max() < 1e-6
