@@ -25,13 +25,14 @@ if not sys.platform.startswith("linux"):
     pytest.skip("the jail is built of Linux's walls", allow_module_level=True)
 
 from edutorch.classroom.jail import JailFactory, MissingWalls, standing
+from tests.classroom.jails import open_factory
 
 SECONDS = 60.0  # the machine may be busy; nothing here waits so long
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def factory():
-    with JailFactory(Settings(seconds=SECONDS)) as factory:
+    with open_factory(Settings(seconds=SECONDS)) as factory:
         yield factory
 
 

@@ -21,8 +21,8 @@ from edutorch.classroom.jail.settings import MIB, Settings
 if not sys.platform.startswith("linux"):
     pytest.skip("the jail is built of Linux's walls", allow_module_level=True)
 
-from edutorch.classroom.jail import JailFactory
 from edutorch.classroom.jail.watcher import Watcher
+from tests.classroom.jails import open_factory
 from tests.classroom.test_jail_submissions import CLASSES, LATE, ROWS, WRONG, submission
 
 pytestmark = pytest.mark.slow
@@ -49,10 +49,10 @@ def exercise():
     return load_exercises()["02.softmax"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def factory():
     os.environ["EDUTORCH_TEST_PASSWORD"] = "xyzzy-4711"
-    with JailFactory(SETTINGS) as factory:
+    with open_factory(SETTINGS) as factory:
         yield factory
 
 
