@@ -79,9 +79,9 @@ def __getattr__(name: str) -> _Any:
 
         return import_module(f".{name}", __name__)
     if name == "check":
-        from .classroom import check
+        from importlib import import_module
 
-        return check
+        return import_module(".classroom", __name__).check
     if name == "load_ipython_extension":  # `%load_ext edutorch`
         from importlib import import_module
 
