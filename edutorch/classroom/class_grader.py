@@ -38,7 +38,7 @@ class ClassSettings(NamedTuple):
     Attributes:
         exercises: those of the assignment, by id.
         seed: draws the cases: the same ones for all students.
-        seconds: for each case; then the answer counts as wrong.
+        seconds: for all cases of an exercise; then the answer counts as wrong.
     """
 
     exercises: Mapping[str, type[Exercise]]

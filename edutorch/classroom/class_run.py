@@ -104,7 +104,10 @@ def seed_of_run(folder: Path, resume: bool, seed: int | None) -> int:
     if resume and path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))["seed"]
         if seed not in (None, known):
-            raise EdutorchError("grade", f"--resume continues a run with seed {known}, not {seed}")
+            raise EdutorchError(
+                "grade", f"--resume continues a run with seed {known}, not {seed}",
+                hint="leave out --seed, or choose another folder with --out",
+            )  # fmt: skip
         return known
     seed = secrets.randbits(32) if seed is None else seed
     write_atomically(path, json_bytes({"seed": seed}))

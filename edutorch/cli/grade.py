@@ -7,14 +7,30 @@ import os
 from pathlib import Path
 
 
+def positive(text: str) -> int:
+    """Return a number of at least 1, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def seconds(text: str) -> float:
+    """Return a number above 0, for argparse."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be above 0, got {value:g}")
+    return value
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("folder", metavar="DIR", type=Path, help="the hand-ins, in any layout")
     parser.add_argument("--out", type=Path, default=Path("grades"), metavar="FOLDER",
                         help="where the results go; by default ./grades")  # fmt: skip
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N")
-    parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="per exercise")
-    parser.add_argument("--memory", type=int, default=512, metavar="MB", help="per exercise")
+    parser.add_argument("--workers", type=positive, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument("--timeout", type=seconds, default=10.0, metavar="S", help="per exercise")
+    parser.add_argument("--memory", type=positive, default=512, metavar="MB", help="per exercise")
     parser.add_argument("--only", action="append", metavar="EXERCISE", help="may be repeated")
     parser.add_argument("--student", action="append", metavar="NAME", help="may be repeated")
     parser.add_argument("--seed", type=int, help="draw the cases of an earlier run again")
