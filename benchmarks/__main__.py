@@ -19,11 +19,12 @@ PARTS = {
     "import": "the cost of `import edutorch`",
     "engines": "the cost of a layout, by Graphviz engine",
     "live": "the cost of watching a loop",
+    "gpu": "training steps on a GPU",
 }
 IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "import")
 PLACES = {"import": ("imports", "run"), "chains": ("train", "run_chains")}
-ROUNDS = {"overhead": 40, "train": 15, "chains": 9, "import": 11, "engines": 12}
-BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0}
+ROUNDS = {"overhead": 40, "train": 15, "chains": 9, "import": 11, "engines": 12, "gpu": 7}
+BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0, "gpu": 4.0}
 """Seconds after which no new round begins, for each workload (a curve: for four sizes)."""
 
 
@@ -40,7 +41,7 @@ def arguments() -> argparse.Namespace:
         part = commands.add_parser(name, help=help_)
         if name in ROUNDS:
             part.add_argument("--rounds", type=int, default=ROUNDS[name])
-        if name in ("overhead", "train", "chains", "compiled"):
+        if name in ("overhead", "train", "chains", "compiled", "gpu"):
             part.add_argument("--only", nargs="+", metavar="KEY", default=argparse.SUPPRESS)
         if name in ("train", "chains", "compiled"):
             part.add_argument("--peers", nargs="+", metavar="PEER", help="see peers.py")

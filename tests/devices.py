@@ -5,7 +5,7 @@ whole file does so with
 
     pytestmark = pytest.mark.usefixtures("device")
 
-EDUTORCH_TEST_DEVICES chooses other devices: "cpu" alone, or "cuda" on a machine
+EDUTORCH_TEST_DEVICES chooses other devices: "cpu" alone, or "cpu,cuda" on a machine
 with a GPU.
 """
 
@@ -19,6 +19,12 @@ import pytest
 import edutorch
 
 DEVICES = os.environ.get("EDUTORCH_TEST_DEVICES", "cpu,strict").split(",")
+
+OTHER = DEVICES[-1]
+"""The device that is compared with the CPU."""
+
+IS_EXACT = OTHER == "strict"
+"""Whether it computes with NumPy: each bit is the same. A GPU adds in another order."""
 
 
 @pytest.fixture(params=DEVICES)

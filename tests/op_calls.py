@@ -14,6 +14,7 @@ import pytest
 import edutorch
 from edutorch.core.op import REGISTRY, Op
 from edutorch.core.tensor import Tensor
+from tests.devices import DEVICES
 from tests.op_cases import CASES, OTHER_TYPES, Case
 from tests.op_oracles import OURS, NoTwinError, by_reference, theirs
 from tests.oracle import require_torch
@@ -22,7 +23,6 @@ from tests.trials import tried
 for _file in sorted(Path(__file__).parent.glob("op_cases_*.py")):
     import_module(f"tests.{_file.stem}")  # each adds the cases of its family
 
-DEVICES = ("cpu", "strict")
 TYPES = (
     "float32", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "uint8", "bool",
 )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import edutorch
+from tests.devices import DEVICES
 from tests.golden_lines import HINT, MODULES, golden, written
 from tests.oracle import require_torch
 
@@ -187,7 +188,7 @@ def expressions() -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NaN and 1/0 are meant here
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):
     edutorch.set_default_device(device)

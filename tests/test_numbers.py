@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import edutorch
+from tests.devices import DEVICES
 from tests.golden_lines import golden
 from tests.test_functions import close, names_for, plain, split_expressions
 
@@ -191,7 +192,7 @@ def expressions() -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):
     edutorch.set_default_device(device)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import edutorch
+from tests.devices import DEVICES
 from tests.golden_lines import golden
 from tests.test_functions import close, plain
 
@@ -140,7 +141,7 @@ def expressions() -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):
     edutorch.set_default_device(device)

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import edutorch
+from tests.devices import DEVICES
 from tests.oracle import require_torch
 from tests.test_functions import close, outcome, plain
 
@@ -33,7 +34,7 @@ t.scatter_reduce(a, 1, k, a, "amin"), i.scatter_reduce(0, i * 0, -i, "prod")
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):
     line = re.sub(
@@ -76,7 +77,7 @@ def test_named_results_print_as_pytorchs(line):
     assert type(pickle.loads(pickle.dumps(ours))) is type(ours)
 
 
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_windows_show_the_memory_of_the_tensor(device):
     x = edutorch.arange(5.0, device=device)
     windows = x.unfold(0, 3, 1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import edutorch
+from tests.devices import DEVICES
 
-devices = pytest.mark.parametrize("device", ["cpu", "strict"])
+devices = pytest.mark.parametrize("device", DEVICES)
 
 
 def draw(generator: edutorch.Generator, device: str) -> list[float]:

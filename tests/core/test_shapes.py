@@ -12,6 +12,7 @@ from edutorch import ones, zeros
 from edutorch.core.op import REGISTRY
 from edutorch.core.shapes import Contract, Size, broadcast_shapes, keepdim_shape, normal_dim
 from edutorch.errors import DimError, ShapeError
+from tests.devices import DEVICES
 
 CONV = Contract("conv2d", "n c h w, o c/groups i j, o -> n o p q")
 NAMES = ("input", "weight", "bias")
@@ -79,7 +80,7 @@ def test_every_contract_names_the_inputs(op):
 
 
 @pytest.mark.parametrize("op", WITH_CONTRACT, ids=lambda op: op.name)
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_every_contract_is_checked(op, device):
     """An axis too many in the first input is refused, by the fast path and by the general one."""
     shapes = [tuple(2 for axis in term if axis != "...") for term in op.contract.terms]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import edutorch
+from tests.devices import DEVICES
 from tests.oracle import require_torch
 
 
@@ -19,7 +20,7 @@ def test_formats_are_pytorchs():
         format(edutorch.ones(2), ".1f")
 
 
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_in(device):
     x = edutorch.tensor([[1, 2], [3, 4]], device=device)
     assert 3 in x

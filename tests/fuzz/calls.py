@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.devices import OTHER
+
 from .tensors import COMPLEX, WIDE, TensorSpec, make, perturb, view_of
 
 MODES = ("forward", "backward", "second", "jvp", "compile", "autocast", "out", "strict")
@@ -126,7 +128,7 @@ def run_call(call: Call, torch: Any, is_reference: bool = False) -> Outcome:
 def perform(call: Call, torch: Any, results: list[Result], stage: list[str], plain: bool) -> None:
     """Append what comes out of a call, forward first, to `results`."""
     has_strict = getattr(torch, "__name__", "") == "edutorch"
-    device = "strict" if call.mode == "strict" and has_strict else "cpu"
+    device = OTHER if call.mode == "strict" and has_strict else "cpu"
     leaves = [make(spec, torch, device) for spec in call.specs()]
     program = Program(call, torch)
     function = program.run
@@ -263,7 +265,7 @@ def prepare(module: Any, torch: Any, inputs: list[Any], call: Call) -> None:
             rng = np.random.default_rng(index)
             values = np.asarray(rng.integers(-8, 9, tuple(parameter.shape)) / 16)
             parameter.copy_(torch.from_numpy(perturb_values(values, call.noise(), index)))
-    if inputs and str(getattr(inputs[0], "device", "cpu")) == "strict":
+    if inputs and str(getattr(inputs[0], "device", "cpu")) != "cpu":
         module.to(inputs[0].device)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import edutorch
+from tests.devices import DEVICES
 
 NAN, INF = float("nan"), float("inf")
 
@@ -238,7 +239,7 @@ def test_a_number_beside_float64_has_all_its_digits_in_every_rule(name):
     op = NUMBERS[name]
     for position in range(len(op.inputs)):
         results = []
-        for device in ("cpu", "strict"):
+        for device in DEVICES:
             x = edutorch.tensor([0.7, 0.2], dtype=edutorch.float64, device=device)
             inputs = [x.clone().requires_grad_() for _ in op.inputs]
             arguments = [*inputs[:position], 0.3, *inputs[position + 1 :]]

@@ -9,6 +9,7 @@ import pytest
 
 import edutorch
 from edutorch.nn import functional
+from tests.devices import DEVICES
 
 INT32 = edutorch.int32
 
@@ -345,7 +346,7 @@ def test_a_number_that_no_integer_holds_is_named(name):
 # What seeds 3001 to 3004 found ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8"])
 @pytest.mark.parametrize("name", ["cummax", "cummin"])
 def test_cumulative_extremes_of_long_columns(name, dtype, device):

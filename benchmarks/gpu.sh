@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# What a machine with an NVIDIA GPU can prove: `benchmarks/gpu.sh PART [FOLDER]`. PYTHON names an
+# interpreter with the extra `cuda`, pytest and PyTorch; results go to FOLDER.
+#
+#   first   the GPU, the versions, and the backend's own tests
+#   tests   every op, its derivatives and every module against the CPU, and the tests of the core
+#   speed   training steps against PyTorch's eager mode
+set -uo pipefail
+cd "$(dirname "$0")/.."
+part=${1:-first} folder=${2:-build/gpu} python=${PYTHON:-python3}
+mkdir -p "$folder"
+export EDUTORCH_TEST_DEVICES=cpu,cuda EDUTORCH_KERNELS=off PYTHONPATH=.
+pytest() {
+    timeout -s INT "$1" "$python" -m pytest -q -p no:cacheprovider --tb=short "${@:2}"
+}
+case $part in
+first)
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+    "$python" -c "import cupy, numpy, torch; print(cupy.__version__, numpy.__version__, torch.__version__)"
+    pytest 120 -m gpu tests/backends 2>&1 | tee "$folder/first.txt"
+    ;;
+tests)
+    pytest "${SECONDS_OF_TESTS:-400}" -n 10 --maxfail=100000 -k "cuda or the_devices or another_device or in_place_twin or twin" \
+        tests/test_every_op.py tests/test_every_op_gradients.py tests/test_every_module.py \
+        tests/core tests/test_func.py tests/test_functions.py tests/test_numbers.py \
+        tests/test_numbers_in_depth.py tests/test_parts_and_places.py \
+        tests/test_results_and_views.py >"$folder/tests.txt" 2>&1
+    tail -n 60 "$folder/tests.txt"
+    ;;
+speed)
+    "$python" -m benchmarks gpu 2>&1 | tee "$folder/speed.txt"
+    ;;
+*)
+    echo "no part $part: first, tests or speed" >&2
+    exit 2
+    ;;
+esac
