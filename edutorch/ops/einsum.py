@@ -28,6 +28,8 @@ def einsum_forward(xp: Namespace, operands: Sequence[Array], equation: str) -> A
     y = contract_by_matmul(operands, equation)
     if y is not None:
         return y
+    if operands[0].dtype.kind in "biu" and sums_one_operand(equation, operands):
+        operands = [operand.astype(np.int64) for operand in operands]  # as `sum`
     left, arrow, output = equation.partition("->")
     if (
         len(operands) == 1
@@ -52,6 +54,16 @@ def einsum_forward(xp: Namespace, operands: Sequence[Array], equation: str) -> A
         return xp.einsum(equation, *operands)
     except ValueError as error:
         raise shape_mismatch(equation, operands, error) from None
+
+
+def sums_one_operand(equation: str, operands: Sequence[Array]) -> bool:
+    """Return True if a letter is summed over that only one operand has: a sum, not a product."""
+    if equation.partition("->")[0].count(",") + 1 != len(operands):
+        return False  # which `einsum` refuses
+    terms, output = expand_equation(equation, operands)
+    return any(
+        sum(letter in term for term in terms) == 1 for letter in set("".join(terms)) - set(output)
+    )
 
 
 def shape_mismatch(equation: str, operands: Sequence[Array], error: ValueError) -> ShapeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .. import backends, dtypes
@@ -84,11 +85,7 @@ def gather(
     if input.ndim < 2 > index.ndim:  # a 0-d tensor counts as a vector of one element
         row = input.reshape(-1)
         return row[check_index("gather", index, row.shape[0])]
-    if index.ndim != input.ndim:
-        raise ShapeError(
-            "gather", "index must have as many dimensions as input",
-            {"input": input.shape, "index": index.shape},
-        )  # fmt: skip
+    check_fit("gather", dim, input, index)
     check_range("gather", index, input.shape[dim])
     return input[index_along(index, dim)]
 
@@ -128,7 +125,7 @@ def scatter(
     dim = normal_dim("scatter", dim, input.ndim)
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
-    check_same_ndim("scatter", input, index, src if getattr(src, "ndim", 0) else None)
+    check_fit("scatter", dim, input, index, src)
     check_range("scatter", index, row.shape[dim])
     if not hasattr(src, "dtype"):
         src = scalar_like("scatter", src, y)
@@ -143,15 +140,27 @@ scatter.vjp(
 )
 
 
-def check_same_ndim(name: str, input: Array, index: Array, src: Any = None) -> None:
-    """Raise ShapeError unless all have the same ndim; 0-d counts as a vector of one element.
+def check_fit(name: str, dim: int, input: Array, index: Array, src: Any = None) -> None:
+    """Raise ShapeError unless an index fits: as many dimensions, and no larger than src and input.
 
-    A 0-d `src` is one value for all positions.
+    Along `dim` it may be larger than `input`. A 0-d tensor counts as a vector of one element, and
+    a 0-d `src` is one value for all positions.
     """
     arrays = {"input": input, "index": index} | ({"src": src} if getattr(src, "ndim", 0) else {})
-    if index.size and len({max(array.ndim, 1) for array in arrays.values()}) > 1:
-        rows = {label: tuple(array.shape) for label, array in arrays.items()}
+    shapes = {label: tuple(array.shape) or (1,) for label, array in arrays.items()}
+    wanted = shapes.pop("index")
+    if not index.size or all(shape == wanted for shape in shapes.values()):
+        return
+    rows = {label: tuple(array.shape) for label, array in arrays.items()}
+    if any(len(shape) != len(wanted) for shape in shapes.values()):
         raise ShapeError(name, f"{', '.join(rows)} must have as many dimensions", rows)
+    for label, shape in shapes.items():
+        for axis, (size, most) in enumerate(zip(wanted, shape, strict=True)):
+            if size > most and not (label == "input" and axis == dim):
+                raise ShapeError(
+                    name, f"index must be no larger than {label} along dim {axis}: "
+                    f"it has {size} rows there, {label} has {most}", rows,
+                )  # fmt: skip
 
 
 def used_part(src: ArrayOrTensor, shape: tuple[int, ...]) -> Any:
@@ -178,7 +187,7 @@ def scatter_add(xp: Namespace, input: Array, dim: int, index: Index, src: Array)
     dim = normal_dim("scatter_add", dim, input.ndim)
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
-    check_same_ndim("scatter_add", input, index, src)
+    check_fit("scatter_add", dim, input, index, src)
     check_range("scatter_add", index, row.shape[dim])
     where = index_along(index, dim) if y.ndim else (index,)
     backends.of(y).scatter_add(row, where, used_part(src, index.shape))
@@ -301,6 +310,17 @@ def check_source(name: str, input: Array, source: Array, dim: int, index: Index)
         raise ShapeError(
             name, f"index has {count} numbers, source {source.shape[dim]} slices along dim {dim}",
             {"input": input.shape, "source": source.shape},
+        )  # fmt: skip
+    check_slices(name, tuple(input.shape), tuple(source.shape), dim)
+
+
+def check_slices(name: str, input_shape: Sequence[int], shape: Sequence[int], dim: int) -> None:
+    """Raise ShapeError unless the slices of `source` along `dim` are as those of `input`."""
+    pairs = enumerate(zip(input_shape, shape, strict=False))
+    if any(a != b for axis, (a, b) in pairs if axis != dim % max(len(shape), 1)):
+        raise ShapeError(
+            name, f"but for dim {dim} the shapes of source and input must be equal",
+            {"input": tuple(input_shape), "source": tuple(shape)},
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from ..core.tensor_methods import overwrite, refuse_leaf
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .conversion import clone
 from .from_data import scalar_like
-from .gather_scatter import index_array, index_put
+from .gather_scatter import check_slices, index_array, index_put
 from .gather_scatter import scatter as _scatter
 from .scatter_reduce import scatter_reduce
 from .views import expand, reshape
@@ -120,6 +120,7 @@ def index_reduce(
             "index_reduce", f"index needs one number for each slice of source along dim {dim}",
             {"index": tuple(index.shape), "source": tuple(source.shape)},
         )  # fmt: skip
+    check_slices("index_reduce", input.shape, source.shape, dim)
     column = reshape(index, (-1,) + (1,) * (max(source.ndim, 1) - dim - 1))
     where = expand(column, source.shape) if source.ndim else reshape(index, ())
     return scatter_reduce(input, dim, where, source, reduce, include_self=include_self)

@@ -199,14 +199,23 @@ dot.vjp(
 # Composed of the products above -----------------------------------------------------------------
 
 
-def add_scaled_product(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+def add_scaled_product(
+    name: str, input: Tensor, product: Tensor, beta: float, alpha: float
+) -> Tensor:
     """beta · input + alpha · product; with beta = 0 the input is ignored, even if it is NaN.
 
-    For integers `beta` and `alpha` are truncated to integers (for bools converted to bool).
+    `input` is broadcast to the shape of the product, never the other way round. For integers
+    `beta` and `alpha` are truncated to integers (for bools converted to bool).
     """
     if not any(tensor.is_floating_point() or tensor.is_complex() for tensor in (product, input)):
         cut = bool if product.dtype is dtypes.bool else int
         alpha, beta = cut(alpha), cut(beta)
+    sizes = zip(reversed(input.shape), reversed(product.shape), strict=False)
+    if input.ndim > product.ndim or not all(size in (1, whole) for size, whole in sizes):
+        raise ShapeError(
+            name, "input does not broadcast to the shape of the product",
+            {"input": tuple(input.shape), "product": tuple(product.shape)},
+        )  # fmt: skip
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else add(scaled, input, alpha=beta)
 
@@ -224,7 +233,7 @@ def addmm(
     >>> addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[12.]])
     """
-    return add_scaled_product(input, mm(mat1, mat2), beta, alpha)
+    return add_scaled_product("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
 @with_twin
@@ -238,7 +247,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
     >>> addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
     tensor([12.])
     """
-    return add_scaled_product(input, mv(mat, vec), beta, alpha)
+    return add_scaled_product("addmv", input, mv(mat, vec), beta, alpha)
 
 
 @with_twin
@@ -254,7 +263,7 @@ def baddbmm(
     >>> baddbmm(tensor(1.0), ones(1, 1, 2), ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    return add_scaled_product(input, bmm(batch1, batch2), beta, alpha)
+    return add_scaled_product("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 @as_method

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import backends
+from .. import backends, dtypes
 from ..backends.numpy import Array, Namespace, Number
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
@@ -51,6 +51,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     >>> masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
     tensor([1, 3])
     """
+    if mask.dtype is not dtypes.bool:
+        raise DTypeError("masked_select", "only supports boolean masks", {"mask": mask.dtype})
     shape = broadcast_shapes(input.shape, mask.shape)
     return getitem(expand(input, shape), as_index(expand(mask, shape)))
 

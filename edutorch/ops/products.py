@@ -59,7 +59,7 @@ def addbmm(
     tensor([[7.]])
     """
     products = bmm(batch1, batch2)
-    return add_scaled_product(input, sum(products, 0).to(products.dtype), beta, alpha)
+    return add_scaled_product("addbmm", input, sum(products, 0).to(products.dtype), beta, alpha)
 
 
 @with_twin
@@ -83,7 +83,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
             )  # fmt: skip
     if not input.dtype is vec1.dtype is vec2.dtype:  # a 0-d input is promoted as a tensor too
         input, vec1, vec2 = input.to(dtype), vec1.to(dtype), vec2.to(dtype)
-    return add_scaled_product(input, outer(vec1, vec2), beta, alpha)
+    return add_scaled_product("addr", input, outer(vec1, vec2), beta, alpha)
 
 
 @as_method

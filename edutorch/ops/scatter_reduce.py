@@ -13,8 +13,8 @@ from ..core.shapes import normal_dim
 from .comparison import where
 from .creation import ones_like, zeros_like
 from .gather_scatter import (
+    check_fit,
     check_range,
-    check_same_ndim,
     gather,
     gather_source_gradient,
     index_along,
@@ -50,7 +50,7 @@ def scatter_reduce(
     if not input.ndim:  # a 0-d tensor counts as a vector of one element
         row = (input.reshape(1), dim, index.reshape(-1), src.reshape(-1), reduce)
         return scatter_reduce.op.forward(xp, *row, include_self=include_self).reshape(())
-    check_same_ndim("scatter_reduce", input, index, src)
+    check_fit("scatter_reduce", dim, input, index, src)
     check_range("scatter_reduce", index, input.shape[dim])
     where, src = index_along(index, dim), used_part(src, index.shape)
     y = input.copy()

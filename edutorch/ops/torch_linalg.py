@@ -75,9 +75,17 @@ def inverse(input: Tensor) -> Tensor:
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudoinverse, as `linalg.pinv`.
 
+    Args:
+        rcond: singular values not above rcond · the largest are treated as 0. What rounding alone
+            leaves of a zero, the machine epsilon times √max(m, n), is not above it either
+            (PyTorch inverts it).
+
     >>> pinverse(tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
+    if input.is_floating_point() or input.is_complex():  # others are refused by `pinv`
+        rounding = dtypes.finfo(input.dtype).eps * max(input.shape[-2:], default=1) ** 0.5
+        rcond = max(rcond, rounding)
     return least_squares.pinv(input, rcond)
 
 

@@ -197,7 +197,7 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      "of whole numbers PyTorch computes the angle in float32"),
     (r"(Tensor\.)?(var|std)(_mean)?", r"second.* \(?nan\S* here, \(?-?0\S* in PyTorch.*", "short",
      "of one number the derivatives are 0 / 0, as the deviation is"),
-    (r"einsum", "dtype autocast.* bfloat16 here, float32 in PyTorch", "short",
+    (r"einsum", r"dtype autocast.* bfloat16 here, float(16|32) in PyTorch", "short",
      "over an axis of size 1 PyTorch multiplies, which autocast leaves as it is"),
     (r"(Tensor\.|special\.)?logit_?", "(value|gradient|second|forward mode).* nan here.*",
      "eps=nan", "a bound of NaN; PyTorch's comparisons with it let all pass"),
