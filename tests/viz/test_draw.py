@@ -3,8 +3,10 @@
 import pytest
 
 import edutorch
+from edutorch import nn
 from edutorch.viz import draw
 from edutorch.viz.draw import NotDrawableError
+from edutorch.viz.render import static
 from edutorch.viz.render.static import FormatError
 
 
@@ -119,3 +121,13 @@ def test_a_chain_of_3000_ops_is_read_without_recursion():
     assert len(picture.whole.graph.nodes) == 6001  # each with its 1.0
     assert [node.label for node in picture.snapshot.graph.nodes] == ["x", "add ×3000"]
     assert picture.table(limit=1).endswith("… and 1 more")
+
+
+def test_a_picture_that_is_too_large_for_a_notebook_is_folded_further(monkeypatch):
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(4)))
+    y = model(edutorch.ones(1, 4)).sum()
+    whole = draw(y)
+    monkeypatch.setattr(static, "MOST_BYTES", len(whole.svg) // 2)
+    folded = draw(y)
+    assert len(folded.svg) < len(whole.svg)
+    assert len(folded.snapshot.graph.nodes) < len(whole.snapshot.graph.nodes)

@@ -454,3 +454,11 @@ def test_an_arrow_for_several_gradients_has_none_and_one_for_a_whole_gradient_ha
     assert alone.graph.nodes[gradient_node(result)].label == "mul"
     assert [gradient_node(whole_gradient_edge(node)) for node in range(3)] == [0, 1, 2]
     assert SEVERAL not in [whole_gradient_edge(node) for node in range(3)]
+
+
+def test_a_closed_group_has_no_formula_of_its_own():
+    """Its box stands for many ops: the formula of the first one would be wrong."""
+    graph = draw(Tower()(edutorch.ones(2, 3)).sum()).whole.graph
+    groups = [node for node in make_plan(graph, Choice(everything=False)).graph.nodes if node.group]
+    assert groups and all(dict(node.formulas) == {} for node in groups)
+    assert any(node.formulas for node in graph.nodes)

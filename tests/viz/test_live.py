@@ -385,6 +385,7 @@ def test_an_update_of_an_optimizer_ends_a_step():
             optimizer.step()
     assert view.step == 3
     assert [step for step, _ in page.curves["loss"]][-1] == 3
+    assert [step for step, _ in view.curves["loss"].points()] == [1, 2, 3]  # none is there twice
 
 
 def test_the_view_can_be_used_again():

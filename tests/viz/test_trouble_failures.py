@@ -54,6 +54,14 @@ def test_a_failed_layer_is_drawn_where_it_was_called(place):
     assert [scope.name for scope in node.scopes if scope.kind == "module"][-1] == "2"
 
 
+def test_of_what_was_computed_before_a_failure_nothing_is_an_output():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(5, 2))
+    with pytest.raises(RuntimeError):
+        viz.check(net, X)
+    kinds = {node.label: node.kind for node in viz.post_mortem().snapshot.graph.nodes}
+    assert kinds["relu"] == "op" and "output" not in kinds.values()
+
+
 def test_a_failed_layer_inside_of_another_one():
     net = nn.Sequential(Inner())
     with pytest.raises(RuntimeError):

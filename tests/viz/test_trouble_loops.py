@@ -126,6 +126,13 @@ def test_a_model_left_in_eval_mode():
     assert "`Dropout` behave as in a test" in train(model)["eval-mode"].says
 
 
+def test_eval_mode_changes_nothing_where_no_layer_depends_on_it():
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    assert "eval-mode" not in train(model)
+    batch_norm = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)).eval()
+    assert "`BatchNorm1d`" in train(batch_norm)["eval-mode"].says
+
+
 def test_a_loss_that_never_changes():
     result = train(optimizer=lambda model: optim.SGD(model.parameters(), lr=0.0), steps=30)
     assert list(result) == ["loss-constant"]

@@ -168,7 +168,7 @@ class ShapeGroup(NamedTuple):
     pick: Callable[[list[Any]], Sequence[Any]]
     rows: Any
     scattered: list[int]
-    alone: bool = False
+    alone: bool
 
     def join_bytes(self, arrays: Sequence[Any]) -> bytearray:
         """Return the bytes of such arrays in a row: `np.concatenate` takes longer."""
