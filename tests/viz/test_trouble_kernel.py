@@ -46,6 +46,14 @@ def kernel():
         yield client
 
 
+@pytest.fixture(scope="module")
+def quiet_kernel():
+    """A kernel in which nothing has run: no loop of another test has left a graph in it."""
+    with running_kernel() as client:
+        ask(client, "from edutorch import viz")
+        yield client
+
+
 def ask(client, code):
     """Run code in the kernel, and return what it prints."""
     said = []
@@ -86,9 +94,8 @@ SHOWN = {
     "a set": "{f()}", "a method": "f().sum",
 }  # fmt: skip
 HOLD = """
-import collections, dataclasses, gc
+import collections, dataclasses
 import edutorch
-gc.collect()  # what loops of other tests have left
 Pair = collections.namedtuple("Pair", "a b")
 Holder = dataclasses.make_dataclass("Holder", ["loss"])
 weights = edutorch.ones(3, requires_grad=True)
@@ -104,26 +111,26 @@ for name in ("_", "__", "___"):
 
 
 @pytest.mark.parametrize("way", SHOWN)
-def test_what_a_cell_has_shown_is_named_and_its_advice_releases_it(kernel, way):
-    ask(kernel, HOLD)
-    number = int(ask(kernel, "print(get_ipython().execution_count)"))
-    ask(kernel, SHOWN[way])
-    said = ask(kernel, "print(viz.trouble())")
+def test_what_a_cell_has_shown_is_named_and_its_advice_releases_it(quiet_kernel, way):
+    ask(quiet_kernel, HOLD)
+    number = int(ask(quiet_kernel, "print(get_ipython().execution_count)"))
+    ask(quiet_kernel, SHOWN[way])
+    said = ask(quiet_kernel, "print(viz.trouble())")
     assert f"kept alive by `Out[{number}]`" in said and said.count("kept alive by") == 1, said
     for code in ("1", "2", "3", "%reset -f out"):
-        ask(kernel, code)
-    said = ask(kernel, "print(viz.trouble())")
+        ask(quiet_kernel, code)
+    said = ask(quiet_kernel, "print(viz.trouble())")
     assert "kept alive by" not in said, said
 
 
-def test_what_ipython_keeps_after_a_reset_is_named_and_its_advice_releases_it(kernel):
-    ask(kernel, HOLD + AS_NEW)
-    ask(kernel, "f(), 3")
-    ask(kernel, "%reset -f out")
-    said = ask(kernel, "print(viz.trouble())")
+def test_what_ipython_keeps_after_a_reset_is_named_and_its_advice_releases_it(quiet_kernel):
+    ask(quiet_kernel, HOLD + AS_NEW)
+    ask(quiet_kernel, "f(), 3")
+    ask(quiet_kernel, "%reset -f out")
+    said = ask(quiet_kernel, "print(viz.trouble())")
     assert "kept alive by `_`" in said and said.count("kept alive by") == 1, said
-    ask(kernel, "get_ipython().user_ns_hidden.pop('_');")
-    assert "kept alive by" not in ask(kernel, "print(viz.trouble())")
+    ask(quiet_kernel, "get_ipython().user_ns_hidden.pop('_');")
+    assert "kept alive by" not in ask(quiet_kernel, "print(viz.trouble())")
 
 
 TRAINED = """

@@ -3,6 +3,8 @@
 import functools
 import gc
 import sys
+import threading
+import traceback
 import types
 
 import pytest
@@ -135,3 +137,40 @@ def test_trouble_of_a_loss():
     with edutorch.no_grad():
         w.sub_(1)
     assert only(viz.trouble(loss)).kind == "stale"
+
+
+def test_an_error_that_is_kept_keeps_the_variables_of_its_functions():
+    def fails():
+        loss = (leaf(1.0) * 2).sum()
+        raise ValueError(len(loss.shape))
+
+    kept = []
+    try:
+        fails()
+    except ValueError as error:
+        kept.append(error)
+    words = str(viz.trouble())
+    assert "`loss in fails() (of an error that is kept)`" in words
+    assert "An exception that is kept holds the variables" in words
+    traceback.clear_frames(kept[0].__traceback__)
+    assert "fails()" not in str(viz.trouble())
+
+
+def test_the_variables_of_other_threads_are_known():
+    stop, started = threading.Event(), threading.Event()
+
+    def works():
+        loss = (leaf(1.0) * 2).sum()
+        started.set()
+        stop.wait(60)
+        return loss
+
+    thread = threading.Thread(target=works)
+    thread.start()
+    started.wait(60)
+    try:
+        assert "`loss in works()`" in str(viz.trouble())
+    finally:
+        stop.set()
+        thread.join()
+    assert "works()" not in str(viz.trouble())

@@ -14,6 +14,7 @@ import sys
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from types import CellType, FrameType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -195,6 +196,8 @@ ADVICE = {
     "get_ipython().user_ns_hidden.pop({name!r}) releases it.",
     "traceback": "IPython keeps the variables of the last error: "
     "sys.last_value = sys.last_traceback = None releases them.",
+    "frame": "An exception that is kept holds the variables of the functions that it left: delete "
+    "it; or traceback.clear_frames(error.__traceback__) releases them.",
     "closure": "A function keeps it: delete the function, or let it keep {name}.detach().",
     "unknown": "import gc; gc.collect() frees what only holds itself.",
 }
@@ -226,6 +229,7 @@ class Referrers:
         self._known: dict[int, list[Any]] = {}
         self._owners: dict[int, Any] = {}
         self.skip = skip | {id(self._known), id(self._owners)}
+        self._running = {id(frame) for frame in running_frames()}
         self.end = time.monotonic() + MOST_SECONDS
 
     def is_late(self) -> bool:
@@ -248,7 +252,8 @@ class Referrers:
         not_theirs = self.skip | ours | {id(things), id(unknown)}
         wanted = {id(thing) for thing in unknown}
         for holder in referrers:
-            if id(holder) not in not_theirs and not isinstance(holder, FrameType):
+            # The variables of running functions are read by `stack_variables`.
+            if id(holder) not in not_theirs and id(holder) not in self._running:
                 for key in wanted.intersection(map(id, gc.get_referents(holder))):
                     self._known[key].append(holder)
 
@@ -318,6 +323,11 @@ def climb(holder: object, thing: object, path: str, step: Climb) -> None:
         index = next((at for at, item in enumerate(holder) if item is thing), None)
         if index is not None:
             step.upper.append((holder, f"[{index}]{path}"))
+    elif isinstance(holder, FrameType):
+        name = next((name for name, value in holder.f_locals.items() if value is thing), None)
+        if name is not None:
+            where = f"{name}{path} in {holder.f_code.co_name}() (of an error that is kept)"
+            step.holders.setdefault(where, "frame")
     elif isinstance(holder, set | frozenset | CellType | MethodType | functools.partial):
         step.upper.append((holder, path))
     elif callable(holder) and hasattr(holder, "__closure__"):
@@ -392,6 +402,15 @@ def is_namespace(holder: dict[Any, Any]) -> bool:
     )
 
 
+def running_frames() -> Iterator[FrameType]:
+    """Iterate over the frames of the functions that all threads are running."""
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+
+
 def owner_of(namespace: dict[Any, Any]) -> Any:
     """Return the object, or the class, whose attributes a dict holds."""
     for referrer in gc.get_referrers(namespace):
@@ -423,12 +442,13 @@ def attribute_of(holder: object, thing: object) -> str:
 
 
 def stack_variables() -> dict[int, list[tuple[str, str]]]:
-    """Return the local variables of all running functions, and of those of the last error."""
+    """Return the local variables of all running functions, and of those of the last error.
+
+    Those of other threads are among them.
+    """
     variables_: dict[int, list[tuple[str, str]]] = {}
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame in running_frames():
         note_locals(frame, "", "variable", variables_)
-        frame = frame.f_back
     trace = getattr(getattr(sys, "last_value", None), "__traceback__", None)
     while trace is not None:
         note_locals(trace.tb_frame, " (of the last error)", "traceback", variables_)
