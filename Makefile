@@ -6,7 +6,7 @@
 #   make test-notebooks                       run every lesson from its first cell to its last
 #   make test-browser                         drive a real Chromium: JupyterLab, marimo, single pages
 #   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
-#   make test-slow                            rates in a browser, killed processes, more derivatives
+#   make test-slow                            killed processes, hostile submissions, more derivatives
 #   make test-samples                         the first of PyTorch's own samples of each op and module
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
@@ -55,7 +55,7 @@ test-programs: .venv/.test-stamp
 	@$(BIN)/python -m pytest -s -m "programs and browser" $(ARGS)
 
 test-slow: .venv/.test-stamp
-	@$(BIN)/python -m pytest -m "slow and not samples" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not samples and not browser" $(ARGS)
 
 # PyTorch's `op_db` and `module_db`, three samples per op and type; skipped without PyTorch.
 test-samples: .venv/.test-stamp
@@ -66,7 +66,8 @@ test-long: .venv/.test-stamp
 	@case "$(PART)" in \
 	  programs) EDUTORCH_ALL_PROGRAMS=1 $(BIN)/python -m pytest -s -m "programs and browser" $(ARGS) ;; \
 	  samples) EDUTORCH_ALL_SAMPLES=1 $(BIN)/python -m pytest -s tests/slow -m samples $(ARGS) ;; \
-	  *) echo "make test-long PART=programs (or samples)"; exit 2 ;; \
+	  browser) $(BIN)/python -m pytest -s -m "slow and browser" $(ARGS) ;; \
+	  *) echo "make test-long PART=programs (samples, browser)"; exit 2 ;; \
 	esac
 
 lint: .venv/.dev-stamp
