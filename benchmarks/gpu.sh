@@ -4,6 +4,7 @@
 #
 #   first   the GPU, the versions, and the backend's own tests
 #   tests   every op, its derivatives and every module against the CPU, and the tests of the core
+#   fuzz    random calls on the GPU against PyTorch on the CPU (tests/fuzz), a seed for each process
 #   speed   training steps against PyTorch's eager mode
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -27,11 +28,22 @@ tests)
         tests/test_results_and_views.py >"$folder/tests.txt" 2>&1
     tail -n 60 "$folder/tests.txt"
     ;;
+fuzz)
+    scratch=$(mktemp -d)
+    for seed in $(seq "${PROCESSES:-12}"); do
+        EDUTORCH_TEST_DEVICES=cuda "$python" -m tests.fuzz --minutes "${MINUTES:-2}" \
+            --seed "$seed" --write "$scratch/$seed.found" >"$scratch/$seed.log" 2>&1 &
+    done
+    wait
+    cat "$scratch"/*.found >"$folder/fuzz.txt"
+    tail -qn 4 "$scratch"/*.log >"$folder/fuzz.log"
+    grep -h "valid calls\|^findings" "$folder/fuzz.log"
+    ;;
 speed)
     "$python" -m benchmarks gpu 2>&1 | tee "$folder/speed.txt"
     ;;
 *)
-    echo "no part $part: first, tests or speed" >&2
+    echo "no part $part: first, tests, fuzz or speed" >&2
     exit 2
     ;;
 esac

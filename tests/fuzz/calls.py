@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.devices import OTHER
+from tests.devices import DEVICES, OTHER
 
 from .tensors import COMPLEX, WIDE, TensorSpec, make, perturb, view_of
 
@@ -125,11 +125,16 @@ def run_call(call: Call, torch: Any, is_reference: bool = False) -> Outcome:
     return Outcome(results)
 
 
+def device_of(call: Call, library: Any) -> str:
+    """Return where a call is made: on the CPU, if EDUTORCH_TEST_DEVICES=cuda does not move ours."""
+    if getattr(library, "__name__", "") != "edutorch":
+        return "cpu"
+    return OTHER if call.mode == "strict" else DEVICES[0]
+
+
 def perform(call: Call, torch: Any, results: list[Result], stage: list[str], plain: bool) -> None:
     """Append what comes out of a call, forward first, to `results`."""
-    has_strict = getattr(torch, "__name__", "") == "edutorch"
-    device = OTHER if call.mode == "strict" and has_strict else "cpu"
-    leaves = [make(spec, torch, device) for spec in call.specs()]
+    leaves = [make(spec, torch, device_of(call, torch)) for spec in call.specs()]
     program = Program(call, torch)
     function = program.run
     watched = [leaf for leaf in leaves if leaf.requires_grad]
@@ -377,7 +382,7 @@ def into_out(call: Call, torch: Any, output: Any) -> Any:
     """Make the call again into tensors of the right shape, without gradients."""
     outs = [torch.zeros_like(tensor.detach()) for tensor in tensors_in(output)]
     plain = call.change(lambda v: replace(v, grad=False) if isinstance(v, TensorSpec) else v)
-    leaves = [make(spec, torch) for spec in plain.specs()]
+    leaves = [make(spec, torch, device_of(call, torch)) for spec in plain.specs()]
     args, settings, _ = Program(plain, torch).arguments(leaves)
     out = outs[0] if len(outs) == 1 and not isinstance(output, tuple) else tuple(outs)
     resolve(torch, call.path)(*args, **settings, out=out)
