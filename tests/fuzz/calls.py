@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -121,6 +122,8 @@ def run_call(call: Call, torch: Any, is_reference: bool = False) -> Outcome:
         try:
             perform(call, torch, results, stage, is_reference)
         except (Exception, RecursionError) as error:  # noqa: BLE001  an error is an answer, too
+            if "illegal memory access" in str(error):
+                os.abort()  # whatever a GPU is asked for after that fails: this call is a crash
             return Outcome(results, error, stage[0])
     return Outcome(results)
 
