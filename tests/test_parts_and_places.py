@@ -140,13 +140,30 @@ def expressions() -> list[str]:
     return LINES.strip().splitlines()
 
 
+DUPLICATES = "t.index_put_(v.clone(), (t.tensor([0, 0]), ), t.tensor([5., 6.]))"
+ABOUT_THE_DEVICE = next(line for line in expressions() if "get_device" in line)
+
+
+def accepted(line: str, device: str) -> list[Any]:
+    """Return the outcomes that are right on a device: PyTorch's are of the CPU."""
+    theirs = golden("test_parts_and_places", line)
+    if device != "cuda":
+        return [theirs]
+    if line == DUPLICATES:  # which of two values for one place stays is undefined on a GPU
+        return [theirs, [("torch.float32", (6,), [5.0, 2.0, 3.0, 4.0, 5.0, 6.0])]]
+    if line == ABOUT_THE_DEVICE:
+        values = dict(zip(line.split(", "), theirs, strict=True))
+        return [[*(values | {"v.get_device()": 0, "v.is_cuda": True}).values()]]
+    return [theirs]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):
     edutorch.set_default_device(device)
     try:
-        ours, theirs = outcome(line, edutorch), golden("test_parts_and_places", line)
-        assert close(ours, theirs), (ours, theirs)
+        ours, right = outcome(line, edutorch), accepted(line, device)
+        assert any(close(ours, theirs) for theirs in right), (ours, right)
     finally:
         edutorch.set_default_device("cpu")

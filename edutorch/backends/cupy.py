@@ -6,6 +6,7 @@ see a GPU) is checked first, so that the error names what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
+from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
 
 _DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -129,9 +131,10 @@ class CupyBackend(Backend):
 
     name = "cuda"
     is_accelerator = True
+    checks_access = False
 
     def __init__(self) -> None:
-        self.xp = import_cupy()
+        self.xp = CorrectedNamespace(import_cupy())
         self.array_type = self.xp.ndarray
         # A singular matrix is an error here as on the CPU (in this thread: CuPy's setting is
         # one per thread, and without it the elements are NaN).
@@ -144,34 +147,29 @@ class CupyBackend(Backend):
         return array.get()
 
     def scatter_add(self, target: Array, index: Any, values: Array) -> None:
-        dtype = target.dtype
-        if dtype.kind == "c":  # the GPU adds real numbers atomically, not complex ones
-            values = self.xp.asarray(values, dtype=dtype)
-            target.real.scatter_add(index, values.real)
-            target.imag.scatter_add(index, values.imag)
-            return
-        wide = _ATOMIC_IN.get(dtype.name)
-        if wide is None:
-            target.scatter_add(index, values)
-            return
-        total = target.astype(wide)
-        total.scatter_add(index, self.xp.asarray(values).astype(wide))
-        target[...] = total.astype(dtype)
+        scatter_add(self.xp, target, index, values)
 
     def as_strided(
         self, array: Array, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> Array:
+        self.remember_size(array)
         memory = array.data + offset
         return self.xp.ndarray(tuple(shape), array.dtype, memory, tuple(strides))
 
     def storage(self, array: Array) -> tuple[int, int]:
-        memory = array.data.mem  # CuPy rounds its size up
-        return memory.ptr, memory.size
+        memory = array.data.mem  # CuPy rounds its size up to a multiple of 512
+        whole = array if array.base is None else array.base
+        return memory.ptr, getattr(memory, "storage_bytes", whole.nbytes)
+
+    def remember_size(self, array: Array) -> None:
+        """Store the size of a storage in its memory, before a view is made that has no `base`."""
+        with contextlib.suppress(AttributeError):  # memory of another allocator than CuPy's pool
+            array.data.mem.storage_bytes = self.storage(array)[1]
 
     def memory(self, array: Array) -> Array:
-        memory = array.data.mem
-        start = self.xp.cuda.MemoryPointer(memory, 0)
-        return self.xp.ndarray((memory.size,), np.uint8, start)
+        self.remember_size(array)
+        start = self.xp.cuda.MemoryPointer(array.data.mem, 0)
+        return self.xp.ndarray((self.storage(array)[1],), np.uint8, start)
 
     def shares_memory(self, view: Array, of: Array) -> bool:
         return view.data.mem is of.data.mem  # a view made by `as_strided` has no `base` there
@@ -184,10 +182,3 @@ class CupyBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()
-
-
-_ATOMIC_IN = {
-    "bool": np.int32, "uint8": np.int32, "int8": np.int32, "int16": np.int32,
-    "bfloat16": np.float32,
-}  # fmt: skip
-"""For dtypes without an atomic addition, the dtype to add up in."""

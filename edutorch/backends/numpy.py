@@ -38,6 +38,7 @@ class Backend:
 
     name: str
     is_accelerator = False  # whether it computes beside the CPU, with memory of its own
+    checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
     xp: ModuleType | Any
     array_type: type
     level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)

@@ -6,6 +6,7 @@ On this device it does. Its arrays
 * have only the functions, arguments and methods in CuPy's list (`cupy_names.py`);
 * never convert to NumPy arrays implicitly, nor mix with them;
 * give 0-d arrays where NumPy gives scalars (from a sum, from `x[0, 0]`);
+* answer as CuPy does where it differs from NumPy (`strict_behaviour.py`);
 * count how often the host waits for an element (`synchronisations`).
 
 Only the speed differs from a GPU, and the rounding of sums.
@@ -21,7 +22,8 @@ import numpy as np
 
 from . import cupy_names
 from .array_surface import NamespaceSurface
-from .numpy import Backend, NumpyRandom, add_at, in_memory_order, writable_view
+from .cupy_corrections import CorrectedNamespace, scatter_add
+from .numpy import Backend, NumpyRandom, in_memory_order
 from .strict_array import (
     WAITING,
     StrictArray,
@@ -34,6 +36,7 @@ from .strict_array import (
     unwrap,
     wait,
 )
+from .strict_behaviour import ATOMIC, DIFFERENT, cleared
 
 __all__ = [
     "StrictArray", "StrictBackend", "StrictRandom", "no_synchronisation", "synchronisations", "xp",
@@ -90,6 +93,17 @@ class StrictUfunc:
         how = self._method("accumulate", sum=array.cumsum, prod=array.cumprod)
         return how(axis, dtype, out)
 
+    def at(self, a: StrictArray, indices: Any, b: Any = None) -> None:
+        """Apply it to the elements at `indices`, each as often as it occurs."""
+        if self._name != "add":
+            raise NotImplementedError(f"the strict device has no {self._name}.at")
+        parts = check_index(indices, a.shape)
+        has_arrays = any(isinstance(part, np.ndarray) and part.dtype != bool for part in parts)
+        if has_arrays and a.dtype.name not in ATOMIC:
+            raise TypeError(f"cupy.add.at only supports {', '.join(sorted(ATOMIC))} as data type")
+        values = np.asarray(unwrap(b, "add.at")).astype(a.dtype)
+        np.add.at(a._values, parts, values)
+
     def _method(self, method: str, sum: Callable[..., Any], prod: Callable[..., Any]) -> Any:
         if self._name not in cupy_names.REDUCING:
             raise NotImplementedError(f"CuPy has no {self._name}.{method}")
@@ -105,13 +119,15 @@ def _strict_function(name: str, numpys: Callable[..., Any]) -> Callable[..., Any
         cupy_names.check_call(name, len(args), frozenset(keywords))
         first = args[0] if args else keywords.get(first_name)
         if name in _FROM_HOST and isinstance(first, np.ndarray):
-            return StrictArray(np.array(numpys(*args, **keywords)))
+            return StrictArray(cleared(np.array(numpys(*args, **keywords))))
         if needs_array and not isinstance(first, StrictArray):
             class_name = type(first).__name__
             raise TypeError(f"CuPy's {name} needs an array of the device, got {class_name}")
         if name in WAITING or (name == "where" and len(args) == 1):
             wait()
-        result = call_numpy(numpys, name, args, keywords)
+        result = call_numpy(DIFFERENT.get(name, numpys), name, args, keywords)
+        if name in _FROM_HOST and not isinstance(first, StrictArray):
+            return StrictArray(cleared(result._values))
         return StrictArray(np.asarray(result)) if isinstance(result, int) and on_device else result
 
     on_device = name in _ON_DEVICE
@@ -141,18 +157,18 @@ class StrictBackend(Backend):
     """The device called "strict"; see the module docstring."""
 
     name = "strict"
-    xp = xp
+    xp = CorrectedNamespace(xp)
+    checks_access = False
     array_type = StrictArray
 
     def from_numpy(self, array: np.ndarray) -> StrictArray:
-        return StrictArray(np.array(array))
+        return self.xp.asarray(array)
 
     def to_numpy(self, array: StrictArray) -> np.ndarray:
         return array.get()
 
     def scatter_add(self, target: StrictArray, index: object, values: StrictArray) -> None:
-        parts, _ = check_index(index)
-        add_at(target._values, parts, unwrap(values, "scatter_add"))
+        scatter_add(self.xp, target, index, values)
 
     def as_strided(
         self, array: StrictArray, shape: Sequence[int], strides: Sequence[int], offset: int
@@ -171,14 +187,6 @@ class StrictBackend(Backend):
     def memory(self, array: StrictArray) -> StrictArray:
         flat = in_memory_order(owner(array._values)).reshape(-1).view(np.uint8)
         return StrictArray(flat, array if array.base is None else array.base)
-
-    def writable(self, array: StrictArray) -> StrictArray:
-        return StrictArray(writable_view(array._values), array.base)
-
-    def diagonal(self, array: StrictArray, offset: int, axis1: int, axis2: int) -> StrictArray:
-        y = xp.diagonal(array, offset, axis1, axis2)
-        y._values.flags.writeable = array._values.flags.writeable
-        return y
 
     def address(self, array: StrictArray) -> int:
         return array._values.ctypes.data

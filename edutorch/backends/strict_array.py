@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +12,8 @@ import numpy as np
 
 from . import cupy_names
 from .array_surface import ArraySurface, Index
-from .numpy import Array
+from .numpy import Array, writable_view
+from .strict_behaviour import DIFFERENT, assign, cupy_index
 
 _waits = 0
 _waiting_allowed = True
@@ -71,6 +72,9 @@ def wrap_result(result: object, sources: Sequence[Any]) -> Any:
     if isinstance(result, np.generic):
         result = np.asarray(result)
     if isinstance(result, np.ndarray):
+        if not result.flags.writeable:
+            with suppress(ValueError):  # CuPy's views are never read-only
+                result = writable_view(result)
         memory = owner(result)
         for source in sources:
             if isinstance(source, StrictArray):
@@ -119,7 +123,15 @@ def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     if not has_loop(name, input_dtypes):
         shown = ", ".join(str(dtype) for dtype in input_dtypes)
         raise TypeError(f"CuPy's ufunc {name} is not supported for the input types {shown}")
-    return call_numpy(getattr(np, name), name, args, keywords)
+    different = DIFFERENT.get(name)
+    if different is None:
+        return call_numpy(getattr(np, name), name, args, keywords)
+    result = call_numpy(different, name, inputs, {})
+    out = keywords.get("out", args[known["nin"]] if len(args) > known["nin"] else None)
+    if out is None:
+        return result
+    np.copyto(out._values, result._values, "same_kind")
+    return out
 
 
 @functools.cache
@@ -166,7 +178,7 @@ class StrictArray(ArraySurface):
         self._values, self.base = values, base
 
     def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:
-        return call_numpy(getattr(np, name), name, arguments, settings)
+        return call_numpy(DIFFERENT.get(name, getattr(np, name)), name, arguments, settings)
 
     def _operate(self, name: str, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         if name == "matmul":  # the one operator that is no ufunc in CuPy
@@ -201,7 +213,7 @@ class StrictArray(ArraySurface):
             cupy_names.bind(how, f"method {name}", len(args), frozenset(keywords))
             if name in WAITING:
                 wait()
-            unbound = getattr(np.ndarray, name)
+            unbound = DIFFERENT.get(name, getattr(np.ndarray, name))
             return call_numpy(unbound, name, (self, *args), keywords)
 
         return method
@@ -246,9 +258,9 @@ class StrictArray(ArraySurface):
         )
 
     def __getitem__(self, index: Index) -> StrictArray:
-        parts, arrays = check_index(index)
-        if arrays:  # a copy; NumPy would make a view for a 0-d index
-            return StrictArray(np.array(self._values[parts]))
+        parts = check_index(index, self.shape)
+        if any(isinstance(part, np.ndarray) for part in parts):
+            return StrictArray(np.array(self._values[parts]))  # a copy, of a 0-d index too
         if not any(part is Ellipsis for part in parts):
             parts = (*parts, Ellipsis)  # keeps a single element a 0-d view
         return wrap_result(self._values[parts], (self,))
@@ -256,9 +268,9 @@ class StrictArray(ArraySurface):
     def __setitem__(self, index: Index, value: object) -> None:
         if isinstance(value, (list, tuple)):
             raise TypeError("strict: assign a number or an array of the device, not a list")
-        parts, _ = check_index(index)
+        parts = check_index(index, self.shape)
         with np.errstate(all="ignore"):
-            self._values[parts] = unwrap(value, "assignment")
+            assign(self._values, parts, unwrap(value, "assignment"))
 
     def __repr__(self) -> str:
         return f"StrictArray({self._values!r})"
@@ -270,22 +282,21 @@ class StrictArray(ArraySurface):
         return StrictArray(self._values.copy())
 
 
-def check_index(index: Index) -> tuple[tuple[Any, ...], list[np.ndarray]]:
-    """Return an index for NumPy, and the arrays in it, after the checks of CuPy."""
+def check_index(index: Index, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index for NumPy after the checks of CuPy, which wraps arrays that are too large."""
     index_parts = index if isinstance(index, tuple) else (index,)
     for part in index_parts:
         if isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
             if any(isinstance(bound, StrictArray) for bound in bounds):
                 raise TypeError("CuPy's arrays cannot be the bounds of a slice")
-    parts = tuple(unwrap(part, "an index") for part in index_parts)
-    arrays = [np.asarray(part) for part in parts if isinstance(part, (np.ndarray, list))]
-    masks = sum(array.dtype == bool for array in arrays)
-    if masks > 1:
+    parts = cupy_index([unwrap(part, "an index") for part in index_parts], shape)
+    masks = [part for part in parts if isinstance(part, np.ndarray) and part.dtype == bool]
+    if len(masks) > 1:
         raise IndexError("CuPy does not take more than one boolean array in an index")
     if masks:
         wait()  # the number of selected elements depends on the mask
-    return parts, arrays
+    return parts
 
 
 StrictArray._operands = (StrictArray, np.ndarray, np.generic, int, float, complex)

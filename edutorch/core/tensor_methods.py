@@ -16,7 +16,7 @@ from ..modes import DEFAULT, NO_GRAD, current, override_modes
 from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
 from .autograd.multi_output import refuse_write_into_view
-from .autograd.versions import region_index, write_stretched
+from .autograd.versions import region_index, write_stretched, written_view
 from .autograd.view_tracking import alias_with_history, notify_write, set_history
 from .error_messages import has_overlap, no_tensor, overlap_error
 from .precision import SCALING, is_half
@@ -253,6 +253,8 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
 def write(target: Tensor, name: str, values: Array, index: Index = ..., part: Array = None) -> None:
     """Write into a tensor's memory (or a part of it), and record the write."""
     array = target._array if part is None else part
+    if array.__class__ is not ndarray and not backends.of(array).checks_access:
+        refuse_overlap(target, name, array, index)
     try:
         array[index] = values
     except ValueError as error:
@@ -263,6 +265,15 @@ def write(target: Tensor, name: str, values: Array, index: Index = ..., part: Ar
         target._bump()
     else:
         writes_of(target).bump(None, array, region_index(index))
+
+
+def refuse_overlap(target: Tensor, name: str, array: Array, index: Index) -> None:
+    """Raise ShapeError if written elements share a memory location, as after `expand`.
+
+    NumPy's expanded arrays are read-only; those of a GPU do not object.
+    """
+    if has_overlap(array) and has_overlap(written_view(array, region_index(index))):
+        raise overlap_error(name, target)
 
 
 def write_out(op: Op, out: Any, output: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from ..errors import ArgumentError, DimError, DTypeError, ShapeError
 from .conversion import scalar_array
 from .creation import ones_like, zeros_like
 from .from_data import scalar_like
-from .indexing import Index, as_index, can_repeat, getitem, index_put_forward, on_device
+from .indexing import Index, as_index, can_repeat, checked_on_device, getitem, index_put_forward
 from .masking import masked_fill, where
 from .reduction import sum
 from .views import expand, reshape
@@ -416,7 +416,7 @@ def index_put(
             "convert the values, for example with .to(x.dtype)",
         )  # fmt: skip
     y = input.copy()
-    index = on_device(as_index(tuple(indices)), y)
+    index = checked_on_device(as_index(tuple(indices)), y)
     if not accumulate:
         y[index] = values
     elif can_repeat(index):

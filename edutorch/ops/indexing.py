@@ -7,6 +7,7 @@ into zeros, accumulating where an element was selected more than once.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..modes import current
 from .conversion import lift_to_level
 from .creation import zeros_like
 from .from_data import host_array, scalar_like
+from .index_checks import check_index_parts
 
 __all__ = ["unravel_index"]
 
@@ -148,7 +150,7 @@ def getitem(xp: Namespace, input: Array, index: Index) -> Array:
         if is_view_index(index):
             return input[index] if ... in index else input[(*index, ...)]
         part, rest = apply_integers(input, index)
-        y = part[on_device(rest, input)]
+        y = part[checked_on_device(rest, part)]
         return part[(*rest, ...)] if isinstance(y, np.generic) else y
     except IndexError as error:
         rows, hint = {"input": input.shape}, valid_indices(str(error))
@@ -183,8 +185,15 @@ SELECT, SLICE, UNSQUEEZE, ALIAS, INDEX = (
 def translate_index_error(error: Exception) -> str:
     """Return NumPy's message about an invalid index in this library's terms."""
     text = str(error).replace("numpy.newaxis (`None`)", "None").replace("array is", "tensor is")
-    text = text.replace("axis", "dimension")
-    return text.replace("for array:", "for tensor:").replace("arrays", "tensors")
+    text = text.replace("axis", "dimension").replace("Index ", "index ")
+    text = text.replace("for array:", "for tensor:").replace("arrays", "tensors")
+    return OTHER_BROADCAST.sub(
+        r"could not broadcast input tensor from shape \1 into shape \2", text
+    )
+
+
+OTHER_BROADCAST = re.compile(r"operands could not be broadcast .* shapes (\(.*?\)) (\(.*?\))$")
+"""CuPy's message about a value that does not fit into the elements at an index."""
 
 
 getitem.vjp(
@@ -202,6 +211,20 @@ def on_device(index: Index, array: Array) -> Any:
         parts = tuple(on_device(part, array) for part in index)
         return masks_to_positions(backend.xp, parts)
     return backend.from_numpy(index) if isinstance(index, np.ndarray) else index
+
+
+def checked_on_device(index: Index, array: Array) -> Any:
+    """Move an index to the device of the indexed array; one that is wrong raises there, too.
+
+    Raises: IndexError: out of range, or no index at all.
+    """
+    backend = backends.of(array)
+    if backend is backends.CPU:
+        return index
+    if not backend.checks_access:
+        parts = index if isinstance(index, tuple) else (index,)
+        index = check_index_parts(parts, array.shape)
+    return on_device(index, array)
 
 
 def masks_to_positions(xp: Namespace, parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -250,22 +273,22 @@ def _getitem(self: Tensor, index: Index) -> Tensor:
 def _setitem(self: Tensor, index: Index, value: Tensor | Number) -> None:
     """Write `value` (broadcast) to the elements at `index`."""
     refuse_leaf(self, "__setitem__")
-    index = on_device(as_index(index), self._array)
+    index, backend = as_index(index), backends.of(self._array)
     before, operand = alias_with_history(self), value
     if isinstance(value, Tensor):
         check_value_dtype(self, value, index)
     else:
         value = wrap(scalar_like("__setitem__", value, self._array))
-    if backends.of(self._array).level:
-        value = lift_to_level(value, backends.of(self._array))
+    if backend.level:
+        value = lift_to_level(value, backend)
     elif backends.of(value._array).level:
         raise in_place_error()
     assigned = value._array
-    if backends.of(assigned) is not backends.of(self._array):
+    if backends.of(assigned) is not backend:
         assigned = to_same_device(value, self)
     try:
         part, rest = apply_integers(self._array, index)
-        write(self, "__setitem__", assigned, rest, part)
+        write(self, "__setitem__", assigned, checked_on_device(rest, part), part)
     except (ValueError, IndexError) as error:
         error_class = DimError if isinstance(error, IndexError) else ShapeError
         rows = {"input": tuple(self.shape), "value": tuple(value.shape)}
@@ -273,6 +296,8 @@ def _setitem(self: Tensor, index: Index, value: Tensor | Number) -> None:
             "__setitem__", translate_index_error(error), rows, valid_indices(str(error))
         ) from None
     result = wrap(self._array)
+    if backend is not backends.CPU:
+        index = on_device(index, self._array)
     if needs_recording(before, value):
         values = {"input": before, "value": value, "index": copy_mutable(index)}
         record(setitem.op, result, values)

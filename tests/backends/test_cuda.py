@@ -46,6 +46,51 @@ def test_strided_views(cuda):
     assert cuda.address(window) == cuda.address(x) + 8
 
 
+def test_storages_have_the_size_that_was_asked_for(cuda):
+    x = cuda.from_numpy(np.arange(6, dtype="f4"))
+    views = [x, x[2:], x.reshape(2, 3).T, cuda.as_strided(x, (2, 2), (4, 4), 4), cuda.memory(x)]
+    views += [views[3][1:], cuda.as_strided(views[3], (3,), (4,), 0)]
+    for view in views:
+        assert cuda.storage(view) == (cuda.address(x), 24)
+    assert cuda.to_numpy(cuda.memory(views[3])).view("f4").tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_numpys_results_where_cupy_has_others(cuda):
+    xp = cuda.xp
+    a, b = (
+        cuda.from_numpy(np.array([2, -5, 6.5], "f4")),
+        cuda.from_numpy(np.array([0.4, np.inf, 2], "f4")),
+    )
+    with np.errstate(all="ignore"):
+        for name in ("floor_divide", "remainder", "fmod"):
+            expected = getattr(np, name)(a.get(), b.get())
+            np.testing.assert_array_equal(cuda.to_numpy(getattr(xp, name)(a, b)), expected)
+    assert np.signbit(cuda.to_numpy(cuda.asarray(-0.0)))
+    assert np.signbit(cuda.to_numpy(cuda.from_numpy(np.array(-0.0))))
+    assert np.signbit(cuda.to_numpy(xp.full((2,), -0.0))).all()
+    assert cuda.to_numpy(xp.cumsum(cuda.asarray(3.0), axis=0)).tolist() == [3]
+    assert cuda.to_numpy(xp.fmod(cuda.from_numpy(np.array([2**60 + 1])), 2)).tolist() == [1]
+
+
+def test_what_the_strict_device_imitates(cuda):
+    """What CuPy itself answers; the strict device answers the same in `test_strict.py`."""
+    cupy = cuda.xp.library
+    x = cuda.from_numpy(np.arange(6, dtype="f4").reshape(2, 3))
+    assert cupy.take(x, cupy.asarray([-7, 6])).tolist() == [5, 0]
+    assert x[cupy.asarray([0, 3, -4]), 0].tolist() == [0, 3, 0]
+    assert x[1.5].tolist() == [3, 4, 5]
+    assert (1 / cupy.asarray(-0.0)).item() == np.inf
+    assert cupy.floor_divide(cupy.asarray([2.0], "f4"), np.float32(0.4)).tolist() == [5]
+    assert np.isnan(cupy.remainder(-x[1], np.inf).get()).all()
+    assert cupy.fmod(cupy.asarray([2**60 + 1]), 2).tolist() == [0]
+    cupy.broadcast_to(x, (2, 2, 3))[0] = x + 1
+    assert x[0, 0].item() == 1
+    with pytest.raises(np.exceptions.AxisError):
+        cupy.cumsum(x[0, 0], axis=0)
+    with pytest.raises(IndexError, match="Index 2 is out of bounds for axis 0 with size 2"):
+        x[2]
+
+
 def test_random_numbers(cuda):
     first, second = cuda.generator(3), cuda.generator(3)
     for dtype in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -75,7 +76,6 @@ def test_functions_that_cupy_lacks(name):
 
 def test_members_that_cupy_lacks():
     assert not hasattr(xp.linalg, "vector_norm")
-    assert not hasattr(xp.add, "at")
     with pytest.raises(NotImplementedError, match=r"CuPy has no maximum\.reduce"):
         xp.maximum.reduce(on_device(X))
     x = on_device(X)
@@ -92,6 +92,122 @@ def test_two_masks_in_one_index():
     x = on_device(X)
     with pytest.raises(IndexError, match="more than one boolean array"):
         x[x[:, 0] > 0, x[0] > 0]
+
+
+# Where CuPy answers otherwise than NumPy -------------------------------------------------------
+
+MINUS_ZERO = np.array(-0.0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (lambda x: x[xp.asarray([0, 3, -4])], X[[0, 1, 0]]),  # out of range: it wraps around
+        (lambda x: x[:, xp.asarray([3])], X[:, [0]]),
+        (lambda x: xp.take(x, xp.asarray([-7, 6])), [5, 0]),
+        (lambda x: xp.take(x, xp.asarray([4]), axis=1), X[:, [1]]),
+        (lambda x: x[1.5], X[1]),  # an index is rounded
+        (lambda x: 1 / xp.asarray(-0.0), np.inf),  # any zero is cleared memory
+        (lambda x: 1 / xp.asarray(MINUS_ZERO), np.inf),
+        (lambda x: 1 / xp.full((1,), -0.0), [-np.inf]),
+        (lambda x: xp.floor_divide(x[1:, 1] / 2, np.float32(0.4)), [5]),
+        (lambda x: xp.asarray([2.0], "f4") // 0.4, [5]),
+        (lambda x: xp.remainder(-x[1], np.inf), [np.nan] * 3),
+        (lambda x: xp.fmod(xp.asarray([2**60 + 1]), 2), [0]),
+        (lambda x: xp.angle(xp.asarray([np.nan, -0.0])), [np.pi, 0]),
+    ],
+)
+def test_what_cupy_computes(raw, expected):
+    np.testing.assert_array_equal(on_host(raw(on_device(X))), expected)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "message"),
+    [
+        (lambda x: x[2], IndexError, "Index 2 is out of bounds for axis 0 with size 2"),
+        (lambda x: x["a"], ValueError, "invalid literal for int"),
+        (lambda x: x[xp.asarray([0.5])], IndexError, "must be of integer or boolean type"),
+        (lambda x: x[0, 0, 0], IndexError, "2-dimensional, but 3 were indexed"),
+        (lambda x: x[..., ...], IndexError, "single ellipsis"),
+        (lambda x: x[xp.asarray([True])], IndexError, "dimension is 2 but .* dimension is 1"),
+        (lambda x: x[:0][xp.asarray([0])], IndexError, "non-empty take from an empty axes"),
+        (
+            lambda x: x[xp.asarray([0, 1]), xp.asarray([0, 1, 2])],
+            ValueError,
+            r"shapes\(2,\) \(3,\)",
+        ),
+        (lambda x: x.__setitem__(0, x[0, :2]), ValueError, r"together with shapes \(2,\) \(3,\)"),
+        (lambda x: xp.cumsum(x[0, 0], axis=0), np.exceptions.AxisError, "axis 0 is out of bounds"),
+        (lambda x: xp.cumprod(x[0, 0], axis=0), np.exceptions.AxisError, "axis 0 is out of bounds"),
+        (lambda x: x.scatter_add(0, x[0]), AttributeError, "arrays have no 'scatter_add'"),
+        (lambda x: xp.add.at(x.astype("i2"), xp.asarray([0]), 1), TypeError, "only supports"),
+        (lambda x: xp.maximum.at(x, xp.asarray([0]), 1), NotImplementedError, "no maximum.at"),
+    ],
+)
+def test_what_cupy_refuses(mistake, error, message):
+    with pytest.raises(error, match=message):
+        mistake(on_device(X))
+
+
+def test_expanded_views_can_be_written():
+    x = on_device(X)
+    for expanded in (xp.broadcast_to(x, (2, 2, 3)), xp.broadcast_arrays(x, xp.ones((2, 1, 1)))[0]):
+        expanded[0] = x + 1
+        assert expanded.base is x
+    np.testing.assert_array_equal(on_host(x), X + 2)
+
+
+def test_numbers_that_are_assigned():
+    x = on_device(np.ones((2, 3)))
+    x[0] = -0.0  # contiguous: cleared
+    x[:, 1] = -0.0
+    np.testing.assert_array_equal(np.signbit(on_host(x)), [[False, True, False]] * 2)
+
+
+# What `xp` of a device corrects ----------------------------------------------------------------
+
+LEFT = np.array([7, -7, 2, -0.0, 0.0, np.inf, 3, -5, 5, 1e20, 6.5, np.nan, 1], "f8")
+RIGHT = np.array([3, 3, 0.4, 5, -5, 2, np.inf, np.inf, -np.inf, 3, 0, 1, np.nan], "f8")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ml_dtypes.bfloat16, "i8", "i1"])
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
+def test_division_is_numpys(name, dtype):
+    rows = slice(0, 3) if np.dtype(dtype).kind == "i" else slice(None)
+    with np.errstate(all="ignore"):
+        left, right = (np.ceil(x[rows]).astype(dtype) if np.dtype(dtype).kind == "i" else
+                       x.astype(dtype) for x in (LEFT, RIGHT))  # fmt: skip
+        expected = getattr(np, name)(left, right)
+    ours = on_host(getattr(DEVICE.xp, name)(on_device(left), on_device(right)))
+    assert ours.dtype == expected.dtype
+    np.testing.assert_array_equal(ours.astype("f8"), expected.astype("f8"))
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(ours[number]), np.signbit(expected[number]))
+    by_number = getattr(DEVICE.xp, name)(on_device(left), 3)
+    assert by_number.dtype == expected.dtype
+
+
+def test_whole_numbers_beyond_the_digits_of_float64():
+    large = on_device([2**60 + 1, -(2**60) - 1])
+    np.testing.assert_array_equal(on_host(DEVICE.xp.fmod(large, 2)), [1, -1])
+
+
+@pytest.mark.parametrize("value", [-0.0, MINUS_ZERO, np.float32(-0.0), complex(0, -0.0)])
+def test_the_sign_of_zero_reaches_the_device(value):
+    for array in (DEVICE.asarray(value), DEVICE.from_numpy(np.asarray(value))):
+        assert array.shape == ()
+        host = on_host(array)
+        np.testing.assert_array_equal(
+            np.signbit(host.imag if host.dtype.kind == "c" else host), True
+        )
+    assert not np.signbit(on_host(DEVICE.asarray(0.0)))
+    assert DEVICE.asarray(-0.0, np.dtype("i4")).dtype == np.int32
+
+
+def test_scans_of_a_number():
+    x = on_device(3.0)
+    assert DEVICE.xp.cumsum(x, axis=0).tolist() == [3]
+    assert DEVICE.xp.cumprod(x, axis=0).tolist() == [3]
 
 
 # What it does ----------------------------------------------------------------------------------

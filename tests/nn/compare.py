@@ -14,7 +14,7 @@ TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
 
 def ours_of(theirs: Any, device: str, requires_grad: bool = False) -> edutorch.Tensor:
     """Convert a tensor of PyTorch to edutorch."""
-    made = edutorch.tensor(theirs.detach().numpy().copy(), device=device)
+    made = edutorch.tensor(theirs.detach().cpu().numpy().copy(), device=device)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -27,7 +27,7 @@ def assert_close(ours: Any, theirs: Any, what: str = "", **tolerance: float) -> 
     if theirs is None:
         assert ours is None, what
         return
-    expected = theirs.detach().numpy()
+    expected = theirs.detach().cpu().numpy()
     result = ours.detach().cpu().numpy()
     assert result.shape == expected.shape, what
     assert result.dtype == expected.dtype, what

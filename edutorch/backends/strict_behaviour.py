@@ -1,0 +1,201 @@
+"""Where CuPy 14.2 answers otherwise than NumPy: imitated for the strict device (see `strict.py`).
+
+Each function takes NumPy's arrays and returns what CuPy would on a GPU, as its source says. What
+the library needs to be right in spite of them is in `cupy_corrections.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .cupy_corrections import HALVES
+from .numpy import Array
+
+ATOMIC = {"int32", "int64", "float16", "float32", "float64", "uint32", "uint64"}
+"""The dtypes of `add.at`."""
+
+NOT_AN_INDEX = "arrays used as indices must be of integer or boolean type. (actual: {})"
+
+
+# Indices: CuPy does not read them on the host, so it cannot refuse one that is out of range ----
+
+
+def cupy_index(parts: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index for NumPy that selects what CuPy selects: arrays wrap around.
+
+    Raises: IndexError: CuPy refuses it; numbers and masks are checked. ValueError: the index
+        arrays do not broadcast.
+    """
+    arrays = [np.asarray(part) if is_array_like(part) else None for part in parts]
+    widths = [index_width(part, array) for part, array in zip(parts, arrays, strict=True)]
+    if sum(part is Ellipsis for part in parts) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if sum(widths) > len(shape):
+        raise IndexError(
+            f"too many indices for array: array is {len(shape)}-dimensional, "
+            f"but {sum(widths)} were indexed"
+        )
+    result: list[Any] = []
+    axis = 0
+    for part, array, width in zip(parts, arrays, widths, strict=True):
+        sizes = shape[axis : axis + width]
+        if array is not None:
+            result.append(wrapped(array, sizes, axis))
+        elif part is None or part is Ellipsis or isinstance(part, slice):
+            result.append(part)
+        else:
+            result.append(checked_number(part, sizes[0], axis))
+        axis += len(shape) - sum(widths) if part is Ellipsis else width
+    check_broadcast([part for part in result if isinstance(part, np.ndarray)])
+    return tuple(result)
+
+
+def is_array_like(part: Any) -> bool:
+    return isinstance(part, (np.ndarray, list, tuple, bool, np.bool_))
+
+
+def index_width(part: Any, array: np.ndarray | None) -> int:
+    """Return how many axes a part of an index selects from."""
+    if array is None:
+        return 0 if part is None or part is Ellipsis else 1
+    if array.size == 0 and not isinstance(part, np.ndarray):
+        return 1  # an empty list is an empty array of integers
+    if array.dtype.kind not in "iub":
+        raise IndexError(NOT_AN_INDEX.format(array.dtype.type))
+    return array.ndim if array.dtype.kind == "b" else 1
+
+
+def wrapped(array: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
+    if array.dtype.kind == "b":
+        for i, (size, mask_size) in enumerate(zip(sizes, array.shape, strict=True)):
+            if mask_size not in (0, size):
+                raise IndexError(
+                    f"boolean index did not match indexed array along dimension {axis + i}; "
+                    f"dimension is {size} but corresponding boolean dimension is {mask_size}"
+                )
+        return array
+    if array.size and not sizes[0]:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    whole = array.astype(np.int64)
+    return np.asarray(whole % sizes[0]) if array.size else whole
+
+
+def checked_number(part: Any, size: int, axis: int) -> int:
+    number = int(part)  # a float is rounded, a text is read
+    if not -size <= number < size:
+        raise IndexError(f"Index {part} is out of bounds for axis {axis} with size {size}")
+    return number
+
+
+def check_broadcast(arrays: Sequence[np.ndarray]) -> None:
+    if any(array.dtype.kind == "b" for array in arrays):
+        return  # the number of true elements is not known yet
+    shapes = [array.shape for array in arrays]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        text = " ".join(map(str, shapes))
+        raise ValueError(f"operands could not be broadcast together with shapes{text}") from None
+
+
+def take(a: Array, indices: Array, axis: int | None = None, out: Array = None) -> Any:
+    """Indices out of range wrap around."""
+    if np.size(indices) and not (a.size if axis is None else a.shape[axis]):
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    return np.take(a, indices, axis, out, mode="wrap")
+
+
+# Assignment --------------------------------------------------------------------------------------
+
+
+def assign(target: np.ndarray, index: tuple[Any, ...], value: Any) -> None:
+    """Write `value` at an index."""
+    is_number = not isinstance(value, np.ndarray)
+    if is_number:
+        value = np.asarray(value, target.dtype)
+        region = target[index]
+        if is_basic(index) and region.flags.c_contiguous:
+            value = cleared(value)
+    try:
+        target[index] = value
+    except ValueError as error:
+        if "broadcast" not in str(error):
+            raise
+        shapes = f"{np.shape(value)} {target[index].shape}"
+        text = f"operands could not be broadcast together with shapes {shapes}"
+        raise ValueError(text) from None
+
+
+def is_basic(index: tuple[Any, ...]) -> bool:
+    return not any(isinstance(part, np.ndarray) for part in index)
+
+
+def cleared(value: np.ndarray) -> np.ndarray:
+    """Return the number that CuPy writes: it clears the memory for any zero, so -0.0 is 0.0."""
+    return np.zeros((), value.dtype) if value.ndim == 0 and value == 0 else value
+
+
+# Arithmetic --------------------------------------------------------------------------------------
+
+
+def floor_divide(a: Array, b: Array) -> Any:
+    """The quotient is rounded to the dtype before it is rounded down."""
+    if np.result_type(a, b).kind in "iub":
+        return np.floor_divide(a, b)
+    dtype = np.result_type(a, b)
+    if dtype.name in HALVES:
+        a, b = np.asarray(a, np.float32), np.asarray(b, np.float32)
+    return np.floor(np.true_divide(a, b)).astype(dtype)
+
+
+def remainder(a: Array, b: Array) -> Any:
+    """a - ⌊a / b⌋ · b as it stands: NaN if `b` is infinite, noise if the quotient is large."""
+    if np.result_type(a, b).kind in "iub":
+        return np.remainder(a, b)
+    return a - floor_divide(a, b) * b
+
+
+def fmod(a: Array, b: Array) -> Any:
+    """Of integers, computed in float64."""
+    dtype = np.result_type(a, b)
+    if dtype.kind not in "iub":
+        return np.fmod(a, b)
+    wide = np.fmod(np.asarray(a, np.float64), np.asarray(b, np.float64))
+    return np.where(np.equal(b, 0), 0, wide).astype(dtype)
+
+
+def angle(z: Array, deg: bool = False) -> Any:
+    """Of a real NaN it is π, and of -0.0 it is 0."""
+    z = np.asarray(z)
+    if z.dtype.kind == "c":
+        return np.angle(z, deg)
+    dtype = z.dtype if z.dtype.kind in "fV" else np.float64
+    return np.where(z >= 0, 0.0, 180.0 if deg else np.pi).astype(dtype)
+
+
+def needs_axis(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a scan of CuPy from NumPy's, which takes a 0-d array as a vector."""
+
+    def scan(a: Array, axis: int | None = None, *args: Any, **settings: Any) -> Any:
+        if axis is not None and not np.ndim(a):
+            raise np.exceptions.AxisError(axis, 0)
+        return function(a, axis, *args, **settings)
+
+    return scan
+
+
+def broadcast_arrays(*arrays: Array) -> list[Any]:
+    """NumPy's arrays warn when it is asked whether they are read-only."""
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    return [np.broadcast_to(array, shape) for array in arrays]
+
+
+DIFFERENT: dict[str, Callable[..., Any]] = {
+    "angle": angle, "broadcast_arrays": broadcast_arrays, "cumprod": needs_axis(np.cumprod),
+    "cumsum": needs_axis(np.cumsum), "floor_divide": floor_divide, "fmod": fmod, "mod": remainder,
+    "remainder": remainder, "take": take,
+}  # fmt: skip
+"""The functions and ufuncs of CuPy that have other results than NumPy's."""
