@@ -36,7 +36,7 @@ fuzz)
     done
     wait
     cat "$scratch"/*.found >"$folder/fuzz.txt"
-    tail -qn 4 "$scratch"/*.log >"$folder/fuzz.log"
+    tail -qn 40 "$scratch"/*.log >"$folder/fuzz.log"
     grep -h "valid calls\|^findings" "$folder/fuzz.log"
     ;;
 speed)
