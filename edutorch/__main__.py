@@ -44,9 +44,13 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="compile nothing, print as JSON which are ready"
     )
     from .cli.grade import add_options as add_options_of_grade
+    from .cli.grade import add_options_of_merge
 
     add_options_of_grade(
         commands.add_parser("grade", help="grade the hand-ins of a class, in any layout")
+    )
+    add_options_of_merge(
+        commands.add_parser("grade merge", help="put the results of `grade --shard` together")
     )
     commands.add_parser(
         "lab",
@@ -63,6 +67,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = _parser()
     own_process = argv is None
     argv = sys.argv[1:] if argv is None else argv
+    if argv[:2] == ["grade", "merge"]:
+        argv = ["grade merge", *argv[2:]]
     # Arguments after "--" belong to the script; argparse would lose its position.
     cut = argv.index("--") if argv[:1] == ["graph"] and "--" in argv else len(argv)
     options, others = parser.parse_known_args(argv[:cut])
@@ -87,10 +93,12 @@ def main(argv: list[str] | None = None) -> int:
         from .cli.doctor import warmup
 
         return warmup(options.check)
-    from .cli.grade import grade
+    from .cli.grade import grade, merge
     from .cli.lab import lab
 
     try:
+        if options.command == "grade merge":
+            return merge(options)
         return grade(options) if options.command == "grade" else lab(others)
     except EdutorchError as error:
         print(error, file=sys.stderr)

@@ -7,12 +7,14 @@ the student, the file, the cell and the cause; the run goes on.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from .answer_cells import Cell, answer_cell, read_cells, source_of_answer
+from .assignment import Assignment
 from .attempt import Attempt
 from .exercise import Exercise
 from .grading import grade
@@ -39,11 +41,25 @@ class ClassSettings(NamedTuple):
         exercises: those of the assignment, by id.
         seed: draws the cases: the same ones for all students.
         seconds: for all cases of an exercise; then the answer counts as wrong.
+        assignment: points, what late costs, and which of several hand-ins counts.
     """
 
     exercises: Mapping[str, type[Exercise]]
     seed: int
     seconds: float = 10.0
+    assignment: Assignment = Assignment()
+
+    def maximum(self, exercise: type[Exercise]) -> float:
+        """Return the points that an exercise gives in this assignment."""
+        return self.assignment.points.get(exercise.id, exercise.points)
+
+
+class HandIn(NamedTuple):
+    """A notebook that a student has handed in, perhaps one of several."""
+
+    file: Submission
+    cells: list[Cell]
+    days_late: int
 
 
 def seed_of(run_seed: int, id: str) -> int:
@@ -77,20 +93,52 @@ def grade_student(
 ) -> StudentResult:
     """Grade all exercises of one student."""
     problems: list[str] = []
-    cells_of: dict[str, list[tuple[Submission, list[Cell]]]] = {}
-    for file in files:
+    hand_ins: dict[str, list[HandIn]] = {}
+    for file in in_order_of_time(files, settings.assignment):
+        days = int(file.late)
         try:
-            cells_of.setdefault(notebook_of(file, settings), []).append((file, read_cells(file)))
+            days = settings.assignment.days_late(file)
+        except SubmissionError as error:
+            problems.append(str(error))
+        try:
+            notebook = notebook_of(file, settings)
+            hand_ins.setdefault(notebook, []).append(HandIn(file, read_cells(file), days))
         except SubmissionError as error:
             problems.append(str(error))
     results = [
-        grade_exercise(exercise, cells_of.get(exercise.notebook, []), open_jail, settings)
+        grade_exercise(exercise, hand_ins.get(exercise.notebook, []), open_jail, settings)
         for exercise in settings.exercises.values()
     ]
     first = files[0]
-    late = any(file.late for file in files)
+    late = any(file.late for file in files) or any(result.days_late for result in results)
     paths = tuple(file.file for file in files)
     return StudentResult(name, first.number, late, paths, tuple(results), tuple(problems))
+
+
+def in_order_of_time(files: Sequence[Submission], assignment: Assignment) -> list[Submission]:
+    """Return hand-ins in the order of their times, and before them, by name, those without one."""
+
+    def key(file: Submission) -> tuple[float, list[Any]]:
+        try:
+            time = assignment.time_of(file)
+        except SubmissionError:
+            time = None
+        stem = file.file.rpartition(".")[0]  # "a" comes before "a-1", and "a-2" before "a-10"
+        return time.timestamp() if time else 0.0, natural_key(stem)
+
+    return sorted(files, key=key)
+
+
+def natural_key(text: str) -> list[Any]:
+    """Return what sorts text with numbers in it as people do.
+
+    >>> from edutorch.classroom.class_grader import natural_key
+    >>> sorted(["a10", "a9"], key=natural_key)
+    ['a9', 'a10']
+    """
+    parts = re.split(r"([0-9]+)", text)  # text and digits in turn
+    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+    return [(len(part), part) if index % 2 else part for index, part in enumerate(parts)]
 
 
 def notebook_of(file: Submission, settings: ClassSettings) -> str:
@@ -113,26 +161,58 @@ def notebook_of(file: Submission, settings: ClassSettings) -> str:
 
 def grade_exercise(
     exercise: type[Exercise],
-    notebooks: Sequence[tuple[Submission, list[Cell]]],
+    hand_ins: Sequence[HandIn],
     open_jail: OpenJail,
     settings: ClassSettings,
 ) -> ExerciseResult:
-    """Grade one exercise; of several hand-ins of its notebook, the last one counts."""
+    """Grade one exercise. Of several hand-ins of its notebook, the last or the best one counts.
 
-    def lost(sentence: str) -> ExerciseResult:
-        return ExerciseResult(exercise.id, 0.0, exercise.points, 0, 0, sentence)
+    The best one is that with the most points after the late rule; the later one of two equal ones.
+    """
+    if not hand_ins:
+        return lost(exercise, f"{exercise.notebook} was not handed in", settings)
+    accepted = [
+        hand_in for hand_in in hand_ins
+        if not (hand_in.days_late and settings.assignment.late.refuse)
+    ]  # fmt: skip
+    if not accepted:
+        last = hand_ins[-1]
+        sentence = f"{last.file.file}: was handed in late, and late hand-ins do not count"
+        return lost(exercise, sentence, settings)._replace(days_late=last.days_late)
+    if settings.assignment.hand_ins == "last":
+        accepted = accepted[-1:]
+    best = None
+    for hand_in in accepted:
+        result = grade_hand_in(exercise, hand_in, open_jail, settings)
+        counted = settings.assignment.points_after(result.points, hand_in.days_late)
+        result = result._replace(counted=counted, days_late=hand_in.days_late)
+        if best is None or counted >= (best.counted or 0.0):
+            best = result
+    assert best is not None
+    return best
 
-    if not notebooks:
-        return lost(f"{exercise.notebook} was not handed in")
-    file, cells = notebooks[-1]
+
+def lost(exercise: type[Exercise], sentence: str, settings: ClassSettings) -> ExerciseResult:
+    """Return the result of what could not be graded."""
+    maximum = settings.maximum(exercise)
+    return ExerciseResult(exercise.id, 0.0, maximum, 0, 0, sentence, counted=0.0)
+
+
+def grade_hand_in(
+    exercise: type[Exercise], hand_in: HandIn, open_jail: OpenJail, settings: ClassSettings
+) -> ExerciseResult:
+    """Grade one exercise of one hand-in."""
+    file, cells, _ = hand_in
     cell = answer_cell(cells, exercise)
     if cell is None:
         names = ", ".join(exercise.names)
-        return lost(f"{file.file}: no cell {exercise.cell!r}, and none that defines {names}")
+        sentence = f"{file.file}: no cell {exercise.cell!r}, and none that defines {names}"
+        return lost(exercise, sentence, settings)
     try:
         sources = [exercise.before, *source_of_answer(cells, cell)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return lost(f"{file.file}, cell {cell.id!r}: is no Python ({error})")
+        sentence = f"{file.file}, cell {cell.id!r}: is no Python ({error})"
+        return lost(exercise, sentence, settings)
     seed = seed_of(settings.seed, exercise.id)
     source = exercise.answer_source()
     with open_jail(sources) as jail:
@@ -140,7 +220,8 @@ def grade_exercise(
             exercise, lambda case: jail.ask(source, case, exercise.forbid, settings.seconds), seed
         )
     advice = outcome.advice[0] if outcome.advice else None
+    maximum = settings.maximum(exercise)
     return ExerciseResult(
-        exercise.id, outcome.points, exercise.points, outcome.passed, outcome.total,
-        advice.text if advice else "", advice.index if advice else None,
+        exercise.id, float(maximum) if outcome.is_right else 0.0, maximum, outcome.passed,
+        outcome.total, advice.text if advice else "", advice.index if advice else None,
     )  # fmt: skip

@@ -8,56 +8,103 @@ import platform
 import secrets
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import EdutorchError
 from ..utils.atomic_files import write_atomically
-from .class_grader import ClassSettings, grade_class
-from .exercise import Exercise, find_exercise, load_exercises
+from . import assignment as assignment_file
+from .assignment import Assignment, read_assignment
+from .class_grader import seed_of
+from .engines import Engine, LocalEngine, Plan, digests, make_shards, shard_of, versions
+from .exercise import Exercise, SpecError, find_exercise, load_exercises
 from .jail import Settings
-from .jail.factory import JailFactory
+from .merging import SEED
 from .results import Progress, StudentResult, json_bytes, write_results
+from .spec_check import check_solutions, print_reports
+from .spec_files import SpecFile, load_specs, read_specs
 from .submissions import Submission, SubmissionError, by_student, find_submissions
 
 MIB = 1 << 20
-SEED = "seed.json"
+NO_ASSIGNMENT = Assignment()
 
 
 def grade(options: argparse.Namespace) -> int:
     """Grade a class; return 0 if everything could be read."""
-    exercises = chosen_exercises(options.only)
+    specs = read_specs(options.specs or ())
+    own = load_specs(specs)
+    if options.check_specs:
+        return print_reports(chosen_exercises(options.only, own, Assignment()))
+    refuse_specs_among_hand_ins(options)
+    assignment = assignment_of(options)
+    exercises = chosen_exercises(options.only, own, assignment)
     students, errors = by_student(find_submissions(options.folder))
-    if options.student:
-        unknown = sorted(set(options.student) - students.keys())
-        if unknown:
-            raise SubmissionError(
-                "grade", f"nobody is called {', '.join(unknown)}",
-                hint=f"there are {', '.join(list(students)[:5])}, …",
-            )  # fmt: skip
-        students = {name: students[name] for name in options.student}
+    students = chosen_students(students, options)
     for error in errors:
         print(error, file=sys.stderr)
-    graded, failed = run(options, exercises, students)
+    graded, failed = run(options, exercises, students, specs=specs, assignment=assignment)
     right = sum(result.points for result in graded)
     whole = sum(one.maximum for result in graded for one in result.exercises)
     print(f"{len(graded)} students, {right:g} of {whole:g} points: {options.out}")
     return int(bool(errors) or failed)
 
 
-def chosen_exercises(only: list[str] | None) -> dict[str, type[Exercise]]:
-    """Return the exercises to grade.
+def refuse_specs_among_hand_ins(options: argparse.Namespace) -> None:
+    """Refuse exercises that would be taken for hand-ins."""
+    for folder in options.specs or ():
+        if folder.resolve().is_relative_to(options.folder.resolve()):
+            raise SpecError("grade", f"--specs {folder}: lies among the hand-ins",
+                            hint=f"keep it outside of {options.folder}")  # fmt: skip
+
+
+def assignment_of(options: argparse.Namespace) -> Assignment:
+    """Return what `assignment.toml` says: that of the command line, or in the folder."""
+    path = options.assignment or options.folder / assignment_file.FILE
+    if options.assignment is None and not path.is_file():
+        return Assignment()
+    return read_assignment(path)
+
+
+def chosen_exercises(
+    only: list[str] | None, own: Mapping[str, type[Exercise]], assignment: Assignment
+) -> dict[str, type[Exercise]]:
+    """Return the exercises to grade: those of the assignment, else the teacher's own, else all.
 
     Raises: SpecError: there is none of this id.
     """
-    known = load_exercises()
-    chosen = {id: find_exercise(id) for id in only or ()} or known
+    known = {**load_exercises(), **own}
+    chosen = {id: find_exercise(id, known) for id in assignment.exercises} or own or known
+    for id in assignment.points:
+        find_exercise(id, known)
+    if only:
+        chosen = {id: find_exercise(id, chosen if assignment.exercises else known) for id in only}
     return dict(sorted(chosen.items()))
+
+
+def chosen_students(
+    students: dict[str, list[Submission]], options: argparse.Namespace
+) -> dict[str, list[Submission]]:
+    """Return the students that `--student` names, or all.
+
+    Raises: SubmissionError: nobody is called so.
+    """
+    if not options.student:
+        return students
+    unknown = sorted(set(options.student) - students.keys())
+    if unknown:
+        raise SubmissionError(
+            "grade", f"nobody is called {', '.join(unknown)}",
+            hint=f"there are {', '.join(list(students)[:5])}, …",
+        )  # fmt: skip
+    return {name: students[name] for name in options.student}
 
 
 def run(
     options: argparse.Namespace,
     exercises: dict[str, type[Exercise]],
     students: dict[str, list[Submission]],
+    specs: tuple[SpecFile, ...] = (),
+    assignment: Assignment = NO_ASSIGNMENT,
 ) -> tuple[list[StudentResult], bool]:
     """Grade the students, and keep each result as soon as it is there.
 
@@ -65,27 +112,60 @@ def run(
     """
     options.out.mkdir(parents=True, exist_ok=True)
     seed = seed_of_run(options.out, options.resume, options.seed)
+    check_solutions(exercises, {id: seed_of(seed, id) for id in exercises})
+    names = sorted(students)
+    if options.shard:
+        number, count = options.shard
+        students = {name: files for name, files in students.items()
+                    if shard_of(name, count) == number}  # fmt: skip
     progress = Progress(options.out, options.resume)
     left = {name: files for name, files in students.items() if name not in progress.done}
     limits = Settings(
         memory=options.memory * MIB, seconds=options.timeout, fewer_walls=options.walls == "fewer"
     )
+    plan = Plan(tuple(exercises), specs, seed, options.timeout, limits, assignment, options.workers)
     start = time.perf_counter()
-    with JailFactory(limits) as factory:
-        walls = {name: stands for name, (stands, _) in sorted(factory.walls.items())}
-        settings = ClassSettings(exercises, seed, options.timeout)
-        for result in grade_class(left, factory.jail, settings, options.workers):
+    with open_engine(plan, options) as engine:
+        for result in engine.grade(make_shards(left, options.shard_size)):
             progress.add(result)
             tell(result, len(progress.done), len(students))
     progress.close()
+    tell_without_time(students, assignment)
     about = {
         "at": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": time.perf_counter() - start,
         "graded": len(left), "host": platform.node(), "system": platform.platform(),
-        "python": platform.python_version(), "walls": walls,
+        "python": platform.python_version(), "walls": engine.walls, "versions": versions(),
+        "exercises": digests(exercises), "class": names,
+        "shard": "{}/{}".format(*options.shard) if options.shard else None,
     }  # fmt: skip
     results = [progress.done[name] for name in students]
-    write_results(options.out, results, seed, about)
+    fields = None if assignment == NO_ASSIGNMENT else assignment.to_json()
+    write_results(options.out, results, seed, about, fields)
     return results, any(result.problems for result in results)
+
+
+def open_engine(plan: Plan, options: argparse.Namespace) -> Engine:
+    """Return what grades: this machine, or a cluster."""
+    if options.engine == "dask":
+        from .dask_engine import DaskEngine
+
+        return DaskEngine(plan, options.scheduler)
+    return LocalEngine(plan)
+
+
+def tell_without_time(students: Mapping[str, Sequence[Submission]], assignment: Assignment) -> None:
+    """Say of how many students nothing says when they handed in, if it matters."""
+    if assignment.due is None:
+        return
+    without = [
+        name for name, files in students.items()
+        if not any(file.time or file.late for file in files)
+        and not (assignment.hand_in_time == "modified" and any(file.modified for file in files))
+    ]  # fmt: skip
+    if without:
+        print(f"{len(without)} of {len(students)} students count as in time: nothing says when "
+              f'they handed in ({", ".join(without[:3])}, …); hand_in_time = "modified" takes the '
+              "times of their files", file=sys.stderr)  # fmt: skip
 
 
 def tell(result: StudentResult, done: int, whole: int) -> None:

@@ -35,12 +35,14 @@ teacher: `right` never comes near a student's process.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib
 import inspect
 import pkgutil
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import Any, ClassVar, NamedTuple
 
@@ -51,6 +53,9 @@ from .attempt import Attempt
 
 EXERCISES: dict[str, type[Exercise]] = {}
 """All exercises that have been loaded, by id."""
+
+_collected: ContextVar[list[type[Exercise]] | None] = ContextVar("collected", default=None)
+"""Where exercises go that are not of the course, while their file is loaded."""
 
 NAMESPACE = ("torch", "nn", "F", "np", "math")
 """The global names that `answer` may use: edutorch, its layers and functions, NumPy, math."""
@@ -132,6 +137,10 @@ class Exercise:
         if "title" not in vars(cls):
             cls.title = inspect.cleandoc(cls.__doc__ or cls.__name__).split("\n")[0].rstrip(".")
         check_spec(cls)
+        collected = _collected.get()
+        if collected is not None:
+            collected.append(cls)
+            return
         known = EXERCISES.get(cls.id)
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise SpecError(cls.id, f"there are two exercises of this id: {known.title!r}, too")
@@ -202,6 +211,17 @@ def check_plain(id: str, name: str, value: Any) -> None:
         )  # fmt: skip
 
 
+@contextlib.contextmanager
+def collect_exercises() -> Iterator[list[type[Exercise]]]:
+    """Collect the exercises that are defined meanwhile, in place of adding them to `EXERCISES`."""
+    collected: list[type[Exercise]] = []
+    token = _collected.set(collected)
+    try:
+        yield collected
+    finally:
+        _collected.reset(token)
+
+
 def load_exercises() -> dict[str, type[Exercise]]:
     """Import the exercises of all notebooks of the course, and return them by id."""
     from . import specs
@@ -211,16 +231,19 @@ def load_exercises() -> dict[str, type[Exercise]]:
     return EXERCISES
 
 
-def find_exercise(id: str) -> type[Exercise]:
+def find_exercise(id: str, known: Mapping[str, type[Exercise]] | None = None) -> type[Exercise]:
     """Return an exercise by its id.
+
+    Args:
+        known: where to look; by default, the exercises of the course.
 
     Raises: SpecError: there is none, with the nearest ids.
     """
     import difflib
 
-    if id not in EXERCISES:
-        load_exercises()
-    if id not in EXERCISES:
-        near = difflib.get_close_matches(id, EXERCISES, 3, 0.4) or sorted(EXERCISES)[:3]
+    if known is None:
+        known = EXERCISES if id in EXERCISES else load_exercises()
+    if id not in known:
+        near = difflib.get_close_matches(id, known, 3, 0.4) or sorted(known)[:3]
         raise SpecError("check", f"there is no exercise {id!r}", hint=f"try {', '.join(near)}")
-    return EXERCISES[id]
+    return known[id]

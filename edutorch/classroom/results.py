@@ -27,6 +27,8 @@ class ExerciseResult(NamedTuple):
         passed, total: cases that were right, and all.
         sentence: why it is not right: the hint, or what could not be graded; "" if it is.
         hint: the index of the exercise's hint; None for a general sentence.
+        counted: what the late rule leaves of the points; None: all.
+        days_late: of the hand-in that counts.
     """
 
     exercise: str
@@ -36,6 +38,8 @@ class ExerciseResult(NamedTuple):
     total: int
     sentence: str
     hint: int | None = None
+    counted: float | None = None
+    days_late: int = 0
 
 
 class StudentResult(NamedTuple):
@@ -57,9 +61,16 @@ class StudentResult(NamedTuple):
     def points(self) -> float:
         return sum(result.points for result in self.exercises)
 
+    @property
+    def counted(self) -> float:
+        """The points after the late rule."""
+        return round(sum(result.points if result.counted is None else result.counted
+                         for result in self.exercises), 6)  # fmt: skip
+
     def to_json(self) -> dict[str, Any]:
         exercises = [result._asdict() for result in self.exercises]
-        return {**self._asdict(), "points": self.points, "exercises": exercises}
+        points = {"points": self.points, "counted": self.counted}
+        return {**self._asdict(), **points, "exercises": exercises}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> StudentResult:
@@ -100,17 +111,22 @@ class Progress:
 
 
 def write_results(
-    folder: Path, results: Iterable[StudentResult], seed: int, about: dict[str, Any]
-) -> None:
+    folder: Path, results: Iterable[StudentResult], seed: int, about: dict[str, Any],
+    assignment: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Write all files, each whole or not at all.
 
     Args:
         seed: drew the cases; with it the run can be repeated.
         about: when, where and how it ran.
+        assignment: what its file says; with a date the table gets the points after the late rule.
     """
     in_order = sorted(results, key=lambda result: result.student)
     document = {"seed": seed, "students": [result.to_json() for result in in_order]}
-    write_atomically(folder / GRADES, grades_csv(in_order).encode())
+    if assignment is not None:
+        document["assignment"] = assignment
+    late_rule = bool(assignment and assignment["due"])
+    write_atomically(folder / GRADES, grades_csv(in_order, late_rule).encode())
     write_atomically(folder / RESULTS, json_bytes(document))
     write_atomically(folder / RUN, json_bytes({"seed": seed, **about}))
 
@@ -119,18 +135,24 @@ def json_bytes(document: Any) -> bytes:
     return (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def grades_csv(results: Sequence[StudentResult]) -> str:
-    """Return a table with a row for each student and a column for each exercise."""
+def grades_csv(results: Sequence[StudentResult], late_rule: bool = False) -> str:
+    """Return a table with a row for each student and a column for each exercise.
+
+    Args:
+        late_rule: with a column "counted", the points after the late rule.
+    """
     ids = sorted({result.exercise for student in results for result in student.exercises})
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["student", "id", "late", *ids, "points", "maximum", "problems"])
+    writer.writerow(["student", "id", "late", *ids, "points", *["counted"] * late_rule, "maximum",
+                     "problems"])  # fmt: skip
     for student in results:
         by_id = {result.exercise: result for result in student.exercises}
         points = [f"{by_id[id].points:g}" if id in by_id else "" for id in ids]
         maximum = sum(result.maximum for result in student.exercises)
         row = [student.student, student.number, "late" if student.late else "", *points,
-               f"{student.points:g}", f"{maximum:g}", "; ".join(student.problems)]  # fmt: skip
+               f"{student.points:g}", *[f"{student.counted:g}"] * late_rule, f"{maximum:g}",
+               "; ".join(student.problems)]  # fmt: skip
         writer.writerow([as_text(cell) for cell in row])
     return text.getvalue()
 

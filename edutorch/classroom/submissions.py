@@ -7,6 +7,10 @@ The layouts of nbgrader, Canvas and Moodle are known, and plain folders:
     Ada Lovelace_1815_assignsubmission_file_/02_….ipynb           Moodle
     ada/02_backprop_by_hand.ipynb        ada.ipynb        ada.py  plain
 
+Of the time of a hand-in the layouts say this: nbgrader's exchange writes it into `timestamp.txt` in
+the folder of the assignment (only there it is read: elsewhere it would be the student's own file),
+and Canvas writes LATE into the names of late files. Moodle and plain folders say nothing.
+
 A zip file stands for the folder that it contains. What is in it is read, never unpacked to disk, so
 that no path or link in it can lead anywhere.
 """
@@ -17,6 +21,7 @@ import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -34,6 +39,7 @@ CANVAS = re.compile(
     r"(?P<student>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_(?:question_\d+_)?\d+_(?P<file>.+)"
 )
 MOODLE = re.compile(r"(?P<student>.+)_(?P<id>\d+)_assignsubmission_[a-z]+_?")
+TIMESTAMP, MOST_OF_TIMESTAMP = "timestamp.txt", 100
 SKIPPED = {"__MACOSX", ".ipynb_checkpoints", "__pycache__", ".git"}
 
 
@@ -50,6 +56,9 @@ class Submission(NamedTuple):
         read: returns its bytes.
         number: the id of the student in Canvas or Moodle; "" if unknown.
         late: whether Canvas has marked it as late.
+        time: what nbgrader's `timestamp.txt` says; "" if there is none.
+        modified: when the file, or the student's zip file, was changed. In a zip file of the whole
+            class it has no time zone.
     """
 
     student: str
@@ -57,6 +66,8 @@ class Submission(NamedTuple):
     read: Callable[[], bytes]
     number: str = ""
     late: bool = False
+    time: str = ""
+    modified: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -92,10 +103,30 @@ def files_below(folder: Path) -> Iterator[Submission | SubmissionError]:
             continue
         if path.is_symlink() or any(parent.is_symlink() for parent in path.parents[: len(parts)]):
             yield SubmissionError("grade", f"{path}: is a link; nothing was read through it")
-        elif path.suffix == ".zip":
-            yield from files_in_zip(path, str(path), parts[:-1] or (path.stem,))
-        elif path.suffix in SUFFIXES:
-            yield owned(parts, str(path), reader(path))
+        elif path.suffix in (*SUFFIXES, ".zip"):
+            time = nbgrader_time(folder, parts)
+            modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+            files: Iterable[Submission | SubmissionError] = (
+                files_in_zip(path, str(path), parts[:-1] or (path.stem,))
+                if path.suffix == ".zip"
+                else [owned(parts, str(path), reader(path))]
+            )
+            for file in files:
+                if isinstance(file, Submission):
+                    file = file._replace(time=time, modified=modified)
+                yield file
+
+
+def nbgrader_time(folder: Path, parts: tuple[str, ...]) -> str:
+    """Return what `submitted/<student>/<assignment>/timestamp.txt` says; "" if there is none."""
+    above = 3 if parts[0] == "submitted" else 2
+    if len(parts) <= above or "submitted" not in (parts[0], folder.resolve().name):
+        return ""
+    path = folder.joinpath(*parts[:above], TIMESTAMP)
+    if path.is_symlink() or not path.is_file():
+        return ""
+    with path.open("rb") as stream:
+        return stream.read(MOST_OF_TIMESTAMP).decode("utf-8", "replace").strip()
 
 
 def reader(path: Path) -> Callable[[], bytes]:
@@ -123,7 +154,8 @@ def files_in_zip(
     try:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+            times = {} if owner else zipped_times(archive, members)
+    except (zipfile.BadZipFile, RuntimeError, OSError, ValueError, EOFError) as error:
         yield SubmissionError("grade", f"{file}: is no zip file that can be read ({error})")
         return
     if len(members) > MOST_FILES:
@@ -137,7 +169,30 @@ def files_in_zip(
             yield SubmissionError("grade", f"{file}:{member.filename}: leads out of the zip file")
             continue
         name = f"{file}:{member.filename}"
-        yield owned((*owner, *parts), name, zip_reader(path, member.filename, name))
+        submission = owned((*owner, *parts), name, zip_reader(path, member.filename, name))
+        yield submission._replace(time=times.get(parts[:3], ""), modified=zipped_at(member))
+
+
+def zipped_times(
+    archive: zipfile.ZipFile, members: Iterable[zipfile.ZipInfo]
+) -> dict[tuple[str, ...], str]:
+    """Return what nbgrader's `timestamp.txt` says, by the folder that it lies in."""
+    times = {}
+    for member in members:
+        *above, name = PurePosixPath(member.filename).parts
+        if name == TIMESTAMP and len(above) == 3 and above[0] == "submitted":
+            with archive.open(member) as stream:
+                text = stream.read(MOST_OF_TIMESTAMP)
+            times[tuple(above)] = text.decode("utf-8", "replace").strip()
+    return times
+
+
+def zipped_at(member: zipfile.ZipInfo) -> datetime | None:
+    """Return when a file in a zip file was changed, in an unknown time zone."""
+    try:
+        return datetime(*member.date_time)
+    except ValueError:  # a month 0 is written where the time was unknown
+        return None
 
 
 def zip_reader(path: Path, member: str, file: str) -> Callable[[], bytes]:
