@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import EdutorchError
 from ..utils.atomic_files import write_atomically
@@ -19,7 +20,7 @@ from .class_grader import seed_of
 from .engines import Engine, LocalEngine, Plan, digests, make_shards, shard_of, versions
 from .exercise import Exercise, SpecError, find_exercise, load_exercises
 from .jail import Settings
-from .merging import SEED
+from .merging import PLAN, SEED
 from .results import Progress, StudentResult, json_bytes, write_results
 from .spec_check import check_solutions, print_reports
 from .spec_files import SpecFile, load_specs, read_specs
@@ -112,6 +113,8 @@ def run(
     """
     options.out.mkdir(parents=True, exist_ok=True)
     seed = seed_of_run(options.out, options.resume, options.seed)
+    fields = None if assignment == NO_ASSIGNMENT else assignment.to_json()
+    keep_plan(options.out, options.resume, {"exercises": digests(exercises), "assignment": fields})
     check_solutions(exercises, {id: seed_of(seed, id) for id in exercises})
     names = sorted(students)
     if options.shard:
@@ -139,9 +142,22 @@ def run(
         "shard": "{}/{}".format(*options.shard) if options.shard else None,
     }  # fmt: skip
     results = [progress.done[name] for name in students]
-    fields = None if assignment == NO_ASSIGNMENT else assignment.to_json()
     write_results(options.out, results, seed, about, fields)
     return results, any(result.problems for result in results)
+
+
+def keep_plan(folder: Path, resume: bool, plan: dict[str, Any]) -> None:
+    """Keep what is graded; a resumed run grades the same, or its results would not fit together."""
+    path = folder / PLAN
+    if resume and path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
+        changed = [name for name in plan if known.get(name) != plan[name]]
+        if changed:
+            raise EdutorchError(
+                "grade", f"--resume continues a run with other {' and '.join(changed)}",
+                hint="grade all again, or choose another folder with --out",
+            )  # fmt: skip
+    write_atomically(path, json_bytes(plan))
 
 
 def open_engine(plan: Plan, options: argparse.Namespace) -> Engine:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -93,7 +94,7 @@ class DaskEngine:
 
         threads = sum(self.client.nthreads().values()) or 1
         left, waiting = iter(shards), dict[str, Shard]()
-        completed = as_completed()
+        completed = as_completed(loop=self.client.loop)
         for _ in range(threads * SHARDS_AHEAD):
             self.submit_next(left, waiting, completed)
         for future in completed:
@@ -112,11 +113,13 @@ class DaskEngine:
         for shard in left:
             key = f"edutorch-{os.getpid()}-{id(self):x}-{shard.number}"
             waiting[key] = shard
-            completed.add(
-                self.client.submit(
+            with warnings.catch_warnings():
+                # To scatter files beforehand, as it advises, would lose them with their worker.
+                warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+                future = self.client.submit(
                     grade_shard, self.plan, shard.with_content(), versions(), key=key, pure=False
                 )
-            )
+            completed.add(future)
             return
 
     def result_of(self, future: Any, shard: Shard) -> Graded:

@@ -16,7 +16,7 @@ from ..errors import EdutorchError
 from ..utils.atomic_files import write_atomically
 from .results import RESULTS, RUN, Progress, StudentResult, json_bytes, write_results
 
-SEED = "seed.json"
+SEED, PLAN = "seed.json", "plan.json"
 
 
 class MergeError(EdutorchError, ValueError):
@@ -67,14 +67,17 @@ def write_merged(out: Path, parts: Sequence[Part], students: dict[str, StudentRe
     """Write the files of a run, as one run would have."""
     first = parts[0]
     seed = first.results["seed"]
+    assignment = first.results.get("assignment")
     write_atomically(out / SEED, json_bytes({"seed": seed}))
+    plan = {"exercises": first.run["exercises"], "assignment": assignment}
+    write_atomically(out / PLAN, json_bytes(plan))
     progress = Progress(out, resume=False)  # a later `--resume` grades who is missing
     for name in sorted(students):
         progress.add(students[name])
     progress.close()
     shared = {name: first.run[name] for name in ("versions", "exercises", "class")}
     about = {**shared, "merged": [{"folder": str(part.folder), **part.run} for part in parts]}
-    write_results(out, students.values(), seed, about, first.results.get("assignment"))
+    write_results(out, students.values(), seed, about, assignment)
 
 
 def read_part(folder: Path) -> Part:
