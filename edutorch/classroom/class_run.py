@@ -148,7 +148,7 @@ def run(
 
 def keep_plan(folder: Path, resume: bool, plan: dict[str, Any]) -> None:
     """Keep what is graded; a resumed run grades the same, or its results would not fit together."""
-    path = folder / PLAN
+    path, plan = folder / PLAN, json.loads(json_bytes(plan))
     if resume and path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))
         changed = [name for name in plan if known.get(name) != plan[name]]

@@ -16,6 +16,7 @@ from ..errors import EdutorchError
 from ..utils.atomic_files import write_atomically
 from .results import RESULTS, RUN, Progress, StudentResult, json_bytes, write_results
 
+SHARED = ("versions", "exercises", "class")
 SEED, PLAN = "seed.json", "plan.json"
 
 
@@ -29,6 +30,12 @@ class Part(NamedTuple):
     folder: Path
     results: dict[str, Any]
     run: dict[str, Any]
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs that have graded: one, or those that were merged before."""
+        own = {name: value for name, value in self.run.items() if name not in SHARED}
+        return self.run.get("merged") or [{"folder": str(self.folder), **own}]
 
     @property
     def students(self) -> list[StudentResult]:
@@ -75,8 +82,8 @@ def write_merged(out: Path, parts: Sequence[Part], students: dict[str, StudentRe
     for name in sorted(students):
         progress.add(students[name])
     progress.close()
-    shared = {name: first.run[name] for name in ("versions", "exercises", "class")}
-    about = {**shared, "merged": [{"folder": str(part.folder), **part.run} for part in parts]}
+    shared = {name: first.run[name] for name in SHARED}
+    about = {**shared, "merged": [run for part in parts for run in part.runs]}
     write_results(out, students.values(), seed, about, assignment)
 
 
@@ -86,7 +93,7 @@ def read_part(folder: Path) -> Part:
     Raises: MergeError: they are not there, or not whole.
     """
     documents = []
-    for name, keys in ((RESULTS, ("seed", "students")), (RUN, ("versions", "exercises", "class"))):
+    for name, keys in ((RESULTS, ("seed", "students")), (RUN, SHARED)):
         path = folder / name
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
@@ -148,7 +155,7 @@ def students_of(parts: Sequence[Part]) -> dict[str, StudentResult]:
 
 def missing_shards(parts: Sequence[Part]) -> list[str]:
     """Return the shards that are not there, as "2/3"."""
-    there = {part.run["shard"] for part in parts if part.run.get("shard")}
+    there = {run["shard"] for part in parts for run in part.runs if run.get("shard")}
     counts = {int(shard.partition("/")[2]) for shard in there}
     return [
         f"{index}/{count}" for count in sorted(counts) for index in range(1, count + 1)

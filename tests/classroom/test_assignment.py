@@ -335,6 +335,8 @@ def test_a_resumed_run_grades_by_the_same_rule(course, capsys):
     write(file, RULE.replace("10", "20"))
     assert grade(course, "--resume") == 1
     assert "--resume continues a run with other assignment" in capsys.readouterr().err
+    write(file, RULE)
+    assert grade(course, "--resume") == 0
 
 
 def test_exercises_that_are_not_there(course, capsys):
