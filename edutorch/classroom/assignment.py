@@ -232,7 +232,10 @@ class Reader:
         if due.tzinfo is None and "time_zone" not in fields:
             raise self.error("due", f"is {due}, and no time zone is said",
                              'add an offset as +01:00, or time_zone = "Europe/Berlin"')  # fmt: skip
-        return (due if due.tzinfo else due.replace(tzinfo=ZoneInfo(time_zone))).astimezone(UTC)
+        try:
+            return (due if due.tzinfo else due.replace(tzinfo=ZoneInfo(time_zone))).astimezone(UTC)
+        except OverflowError:
+            raise self.error("due", f"is {due}, which UTC has no year for") from None
 
     def points(self, fields: Mapping[str, Any], exercises: list[str]) -> dict[str, float]:
         table = self.take(fields, "points", dict, {})

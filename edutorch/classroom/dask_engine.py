@@ -11,6 +11,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Self
 
@@ -125,7 +126,8 @@ class DaskEngine:
     def result_of(self, future: Any, shard: Shard) -> Graded:
         """Return what a worker has sent for a shard.
 
-        Raises: EngineError: several workers were lost with it, or a worker lacks something.
+        Raises: EngineError: several workers were lost with it, or the scheduler; or a worker lacks
+            something.
         """
         from distributed import KilledWorker
 
@@ -138,6 +140,11 @@ class DaskEngine:
             raise EngineError(
                 "grade", f"several workers were lost with shard {shard.number} ({names}, …)",
                 hint="see their logs; `--resume` goes on with who is not graded yet",
+            ) from None  # fmt: skip
+        except CancelledError:
+            raise EngineError(
+                "grade", "the connection to the scheduler was lost",
+                hint="`--resume` goes on with who is not graded yet",
             ) from None  # fmt: skip
         except Exception as error:
             raise EngineError(

@@ -105,7 +105,7 @@ def files_below(folder: Path) -> Iterator[Submission | SubmissionError]:
             yield SubmissionError("grade", f"{path}: is a link; nothing was read through it")
         elif path.suffix in (*SUFFIXES, ".zip"):
             time = nbgrader_time(folder, parts)
-            modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+            modified = modified_at(path)
             files: Iterable[Submission | SubmissionError] = (
                 files_in_zip(path, str(path), parts[:-1] or (path.stem,))
                 if path.suffix == ".zip"
@@ -115,6 +115,14 @@ def files_below(folder: Path) -> Iterator[Submission | SubmissionError]:
                 if isinstance(file, Submission):
                     file = file._replace(time=time, modified=modified)
                 yield file
+
+
+def modified_at(path: Path) -> datetime | None:
+    """Return when a file was changed; None for a time that no calendar knows."""
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        return None
 
 
 def nbgrader_time(folder: Path, parts: tuple[str, ...]) -> str:
@@ -154,8 +162,8 @@ def files_in_zip(
     try:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-            times = {} if owner else zipped_times(archive, members)
-    except (zipfile.BadZipFile, RuntimeError, OSError, ValueError, EOFError) as error:
+            times = zipped_times(archive, [] if owner else members[:MOST_FILES])
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
         yield SubmissionError("grade", f"{file}: is no zip file that can be read ({error})")
         return
     if len(members) > MOST_FILES:
@@ -179,10 +187,13 @@ def zipped_times(
     """Return what nbgrader's `timestamp.txt` says, by the folder that it lies in."""
     times = {}
     for member in members:
-        *above, name = PurePosixPath(member.filename).parts
+        *above, name = PurePosixPath(member.filename.replace("\\", "/")).parts
         if name == TIMESTAMP and len(above) == 3 and above[0] == "submitted":
-            with archive.open(member) as stream:
-                text = stream.read(MOST_OF_TIMESTAMP)
+            try:
+                with archive.open(member) as stream:
+                    text = stream.read(MOST_OF_TIMESTAMP)
+            except (zipfile.BadZipFile, RuntimeError, OSError, ValueError, EOFError):
+                text = b"cannot be unpacked"  # which is no time: it will be said
             times[tuple(above)] = text.decode("utf-8", "replace").strip()
     return times
 

@@ -69,6 +69,7 @@ BAD = {
     "due = 2026-11-20T23:59:00": "`due` is 2026-11-20 23:59:00, and no time zone is said",
     "due = 2026-11-20": "and not a date with a time",
     'due = "2026-11-20T23:59:00Z"': "and not a date with a time",
+    "due = 0001-01-01T00:00:00+01:00": "which UTC has no year for",
     'time_zone = "Berlin"': "`time_zone` is 'Berlin', which is none that this machine knows",
     'time_zone = "/etc/passwd"': "`time_zone` is '/etc/passwd', which is none",
     'hand_ins = "first"': "`hand_ins` is 'first'\n  hint: 'last' or 'best'",
@@ -207,6 +208,18 @@ def test_a_time_that_is_none_is_a_problem_and_counts_as_in_time(tmp_path):
     result = graded(tmp_path, nbgrader(tmp_path, "ada", "yesterday"))["ada"]
     assert result.counted == 2.0
     assert "timestamp.txt beside it says no time: 'yesterday'" in result.problems[0]
+
+
+def test_a_file_from_another_age_has_no_time(tmp_path):
+    folder = write_class(tmp_path, {"ada": RIGHT})
+    os.utime(folder / "ada" / NOTEBOOK, times=(1e12, 1e12))
+    with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
+        info = zipfile.ZipInfo(f"ada/{NOTEBOOK}")
+        info.date_time = (1980, 0, 0, 0, 0, 0)
+        archive.writestr(info, notebook(RIGHT))
+    for source in (folder, tmp_path / "class.zip"):
+        (file,) = find_submissions(source)
+        assert isinstance(file, Submission) and file.modified is None
 
 
 def test_canvas_marks_what_is_late(tmp_path):

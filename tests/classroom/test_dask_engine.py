@@ -168,6 +168,7 @@ def kill_busy_worker(cluster, progress, killed):
         process.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_worker_is_killed_and_nothing_is_lost_or_twice(tmp_path, cluster):
     write_class(tmp_path, {f"s{number}": SLOW for number in range(12)})
     write_specs(tmp_path)
@@ -184,6 +185,7 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_twice(tmp_path, cluster):
     started.wait_until(lambda: not any(process.is_running() for process in killed))
 
 
+@pytest.mark.slow
 def test_where_no_worker_is_left_a_sentence_says_so_and_resume_goes_on(tmp_path, cluster, capsys):
     write_class(tmp_path, {f"s{number}": SLOW for number in range(6)})
     write_specs(tmp_path)
@@ -200,6 +202,25 @@ def test_where_no_worker_is_left_a_sentence_says_so_and_resume_goes_on(tmp_path,
     assert_same_results(tmp_path, 6)
 
 
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_is_no_fault_of_anybody(tmp_path, cluster, capsys):
+    write_class(tmp_path, {f"s{number}": SLOW for number in range(4)})
+    write_specs(tmp_path)
+    started, progress = cluster(1), tmp_path / "dask" / "progress.jsonl"
+
+    def kill():
+        started.wait_until(lambda: progress.exists() and progress.stat().st_size)
+        started.processes[0].kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert grade(tmp_path, "dask", "--shard-size", "1", cluster=started) == 1
+    killer.join()
+    assert "the connection to the scheduler was lost" in capsys.readouterr().err
+    assert progress.read_text().count("\n") < 4
+
+
+@pytest.mark.slow
 def test_a_cluster_that_cannot_grade(tmp_path, cluster, capsys, monkeypatch):
     write_class(tmp_path, {"ada": RIGHT})
     write_specs(tmp_path)
