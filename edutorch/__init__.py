@@ -68,7 +68,8 @@ _wrap_methods()  # now that all methods are there
 newaxis = None
 
 _LATER = (
-    "distributions", "fx", "jit", "multiprocessing", "profiler", "testing", "train", "types", "viz",
+    "classroom", "distributions", "fx", "jit", "multiprocessing", "profiler", "testing", "train",
+    "types", "viz",
 )  # fmt: skip
 
 

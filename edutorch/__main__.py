@@ -52,6 +52,13 @@ def _parser() -> argparse.ArgumentParser:
     add_options_of_merge(
         commands.add_parser("grade merge", help="put the results of `grade --shard` together")
     )
+    from .cli.classroom import add_options as add_options_of_classroom
+
+    add_options_of_classroom(
+        commands.add_parser(
+            "classroom", help="own values, similar answers, a class without network"
+        )
+    )
     commands.add_parser(
         "lab",
         help="open the five-minute tour in JupyterLab",
@@ -93,10 +100,13 @@ def main(argv: list[str] | None = None) -> int:
         from .cli.doctor import warmup
 
         return warmup(options.check)
+    from .cli.classroom import classroom
     from .cli.grade import grade, merge
     from .cli.lab import lab
 
     try:
+        if options.command == "classroom":
+            return classroom(options)
         if options.command == "grade merge":
             return merge(options)
         return grade(options) if options.command == "grade" else lab(others)

@@ -7,8 +7,9 @@
 
 from .exercise import EXERCISES, Exercise, Hint, Mutant, SpecError, find_exercise, load_exercises
 from .notebook import Feedback, check
+from .own_values import values_of
 
 __all__ = [
     "EXERCISES", "Exercise", "Feedback", "Hint", "Mutant", "SpecError", "check", "find_exercise",
-    "load_exercises",
+    "load_exercises", "values_of",
 ]  # fmt: skip

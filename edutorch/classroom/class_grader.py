@@ -16,10 +16,14 @@ from typing import Any, NamedTuple, Protocol
 from .answer_cells import Cell, answer_cell, read_cells, source_of_answer
 from .assignment import Assignment
 from .attempt import Attempt
-from .exercise import Exercise
+from .exercise import EXERCISES, Exercise
 from .grading import grade
+from .own_values import CourseValues, sentence_for
 from .results import ExerciseResult, StudentResult
 from .submissions import Submission, SubmissionError
+
+WITHOUT_EXERCISES = ("00_five_minute_tour", "09_data_loading")
+"""Lessons of the course that have nothing to grade."""
 
 
 class Jail(Protocol):
@@ -42,12 +46,14 @@ class ClassSettings(NamedTuple):
         seed: draws the cases: the same ones for all students.
         seconds: for all cases of an exercise; then the answer counts as wrong.
         assignment: points, what late costs, and which of several hand-ins counts.
+        own_values: of each student; None grades all with those of the course's notebook.
     """
 
     exercises: Mapping[str, type[Exercise]]
     seed: int
     seconds: float = 10.0
     assignment: Assignment = Assignment()
+    own_values: CourseValues | None = None
 
     def maximum(self, exercise: type[Exercise]) -> float:
         """Return the points that an exercise gives in this assignment."""
@@ -94,19 +100,21 @@ def grade_student(
     """Grade all exercises of one student."""
     problems: list[str] = []
     hand_ins: dict[str, list[HandIn]] = {}
-    for file in in_order_of_time(files, settings.assignment):
-        days = int(file.late)
-        try:
-            days = settings.assignment.days_late(file)
-        except SubmissionError as error:
-            problems.append(str(error))
-        try:
-            notebook = notebook_of(file, settings)
-            hand_ins.setdefault(notebook, []).append(HandIn(file, read_cells(file), days))
-        except SubmissionError as error:
-            problems.append(str(error))
+    sorted_files, errors = sort_files(in_order_of_time(files, settings.assignment), settings)
+    problems += map(str, errors)
+    for notebook, own in sorted_files.items():
+        for file in own:
+            days = int(file.late)
+            try:
+                days = settings.assignment.days_late(file)
+            except SubmissionError as error:
+                problems.append(str(error))
+            try:
+                hand_ins.setdefault(notebook, []).append(HandIn(file, read_cells(file), days))
+            except SubmissionError as error:
+                problems.append(str(error))
     results = [
-        grade_exercise(exercise, hand_ins.get(exercise.notebook, []), open_jail, settings)
+        grade_exercise(exercise, hand_ins.get(exercise.notebook, []), open_jail, settings, name)
         for exercise in settings.exercises.values()
     ]
     first = files[0]
@@ -141,22 +149,34 @@ def natural_key(text: str) -> list[Any]:
     return [(len(part), part) if index % 2 else part for index, part in enumerate(parts)]
 
 
-def notebook_of(file: Submission, settings: ClassSettings) -> str:
-    """Return the notebook of the course that a file is: by its name, if need be by its number.
+def sort_files(
+    files: Sequence[Submission], settings: ClassSettings
+) -> tuple[dict[str, list[Submission]], list[SubmissionError]]:
+    """Return the files of each notebook of the assignment, and what is wrong with others.
 
-    Raises: SubmissionError: none of the assignment.
+    They are told by their names, if need be by their numbers. Other lessons of the course are left
+    out: who hands in a whole folder has done nothing wrong.
     """
-    stem = file.name.rpartition(".")[0]
     notebooks = sorted({exercise.notebook for exercise in settings.exercises.values()})
-    for notebook in notebooks:
-        if notebook in stem or stem[:2] == notebook[:2]:
-            return notebook
-    if len(notebooks) == 1:
-        return notebooks[0]
-    raise SubmissionError(
-        "grade", f"{file.file}: is none of the notebooks {', '.join(notebooks)}",
-        hint="the name of the file begins with the number of the notebook",
-    )  # fmt: skip
+    lessons = {exercise.notebook for exercise in EXERCISES.values()}.union(WITHOUT_EXERCISES)
+    sorted_files: dict[str, list[Submission]] = {}
+    others: list[Submission] = []
+    for file in files:
+        stem = file.name.rpartition(".")[0]
+        own = [name for name in notebooks if name in stem or stem[:2] == name[:2]]
+        if own:
+            sorted_files.setdefault(own[0], []).append(file)
+        elif not any(lesson in stem for lesson in lessons):
+            others.append(file)
+    if len(notebooks) == 1 and not sorted_files:
+        return {notebooks[0]: others}, []
+    return sorted_files, [
+        SubmissionError(
+            "grade", f"{file.file}: is none of the notebooks {', '.join(notebooks)}",
+            hint="the name of the file begins with the number of the notebook",
+        )
+        for file in others
+    ]  # fmt: skip
 
 
 def grade_exercise(
@@ -164,6 +184,7 @@ def grade_exercise(
     hand_ins: Sequence[HandIn],
     open_jail: OpenJail,
     settings: ClassSettings,
+    student: str,
 ) -> ExerciseResult:
     """Grade one exercise. Of several hand-ins of its notebook, the last or the best one counts.
 
@@ -183,7 +204,7 @@ def grade_exercise(
         accepted = accepted[-1:]
     best = None
     for hand_in in accepted:
-        result = grade_hand_in(exercise, hand_in, open_jail, settings)
+        result = grade_hand_in(exercise, hand_in, open_jail, settings, student)
         counted = settings.assignment.points_after(result.points, hand_in.days_late)
         result = result._replace(counted=counted, days_late=hand_in.days_late)
         if best is None or counted >= (best.counted or 0.0):
@@ -199,7 +220,11 @@ def lost(exercise: type[Exercise], sentence: str, settings: ClassSettings) -> Ex
 
 
 def grade_hand_in(
-    exercise: type[Exercise], hand_in: HandIn, open_jail: OpenJail, settings: ClassSettings
+    exercise: type[Exercise],
+    hand_in: HandIn,
+    open_jail: OpenJail,
+    settings: ClassSettings,
+    student: str,
 ) -> ExerciseResult:
     """Grade one exercise of one hand-in."""
     file, cells, _ = hand_in
@@ -214,14 +239,25 @@ def grade_hand_in(
         sentence = f"{file.file}, cell {cell.id!r}: is no Python ({error})"
         return lost(exercise, sentence, settings)
     seed = seed_of(settings.seed, exercise.id)
-    source = exercise.answer_source()
+    source, course = exercise.answer_source(), settings.own_values
+    answers: list[Attempt] = []
+
+    def ask(case: Mapping[str, Any]) -> Attempt:
+        answers.append(jail.ask(source, case, exercise.forbid, settings.seconds))
+        return answers[-1]
+
     with open_jail(sources) as jail:
-        outcome = grade(
-            exercise, lambda case: jail.ask(source, case, exercise.forbid, settings.seconds), seed
-        )
+        outcome = grade(exercise, ask, seed, course and course.of(student, exercise))
     advice = outcome.advice[0] if outcome.advice else None
     maximum = settings.maximum(exercise)
-    return ExerciseResult(
+    result = ExerciseResult(
         exercise.id, float(maximum) if outcome.is_right else 0.0, maximum, outcome.passed,
         outcome.total, advice.text if advice else "", advice.index if advice else None,
     )  # fmt: skip
+    if course is None or outcome.is_right:
+        return result
+    owners = course.owners(exercise, seed, answers, student)
+    if not owners:
+        return result
+    others = tuple(filter(None, owners))
+    return result._replace(sentence=sentence_for(owners), hint=None, right_for=others)

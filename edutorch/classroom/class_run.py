@@ -21,9 +21,11 @@ from .engines import Engine, LocalEngine, Plan, digests, make_shards, shard_of, 
 from .exercise import Exercise, SpecError, find_exercise, load_exercises
 from .jail import Settings
 from .merging import PLAN, SEED
+from .own_values import CourseValues, keep_key_of_run, read_key
 from .results import Progress, StudentResult, json_bytes, write_results
 from .spec_check import check_solutions, print_reports
 from .spec_files import SpecFile, load_specs, read_specs
+from .student_names import check_known, read_class_list
 from .submissions import Submission, SubmissionError, by_student, find_submissions
 
 MIB = 1 << 20
@@ -40,10 +42,12 @@ def grade(options: argparse.Namespace) -> int:
     assignment = assignment_of(options)
     exercises = chosen_exercises(options.only, own, assignment)
     students, errors = by_student(find_submissions(options.folder))
+    own_values = values_of_class(options, list(students))
     students = chosen_students(students, options)
     for error in errors:
         print(error, file=sys.stderr)
-    graded, failed = run(options, exercises, students, specs=specs, assignment=assignment)
+    about = {"specs": specs, "assignment": assignment, "own_values": own_values}
+    graded, failed = run(options, exercises, students, **about)
     right = sum(result.points for result in graded)
     whole = sum(one.maximum for result in graded for one in result.exercises)
     print(f"{len(graded)} students, {right:g} of {whole:g} points: {options.out}")
@@ -106,12 +110,14 @@ def run(
     students: dict[str, list[Submission]],
     specs: tuple[SpecFile, ...] = (),
     assignment: Assignment = NO_ASSIGNMENT,
+    own_values: CourseValues | None = None,
 ) -> tuple[list[StudentResult], bool]:
     """Grade the students, and keep each result as soon as it is there.
 
     Returns: all results, and whether a file could not be read.
     """
     options.out.mkdir(parents=True, exist_ok=True)
+    keep_key_of_run(options.out, options.resume, own_values and own_values.key)
     seed = seed_of_run(options.out, options.resume, options.seed)
     fields = None if assignment == NO_ASSIGNMENT else assignment.to_json()
     keep_plan(options.out, options.resume, {"exercises": digests(exercises), "assignment": fields})
@@ -126,7 +132,8 @@ def run(
     limits = Settings(
         memory=options.memory * MIB, seconds=options.timeout, fewer_walls=options.walls == "fewer"
     )
-    plan = Plan(tuple(exercises), specs, seed, options.timeout, limits, assignment, options.workers)
+    plan = Plan(tuple(exercises), specs, seed, options.timeout, limits, assignment, options.workers,
+                own_values)  # fmt: skip
     start = time.perf_counter()
     with open_engine(plan, options) as engine:
         for result in engine.grade(make_shards(left, options.shard_size)):
@@ -182,6 +189,24 @@ def tell_without_time(students: Mapping[str, Sequence[Submission]], assignment: 
         print(f"{len(without)} of {len(students)} students count as in time: nothing says when "
               f'they handed in ({", ".join(without[:3])}, …); hand_in_time = "modified" takes the '
               "times of their files", file=sys.stderr)  # fmt: skip
+
+
+def values_of_class(options: argparse.Namespace, handed_in: list[str]) -> CourseValues | None:
+    """Return the own values of the students; None without a course key.
+
+    Raises: CourseKeyError, StudentNameError: the key cannot be used, or somebody has handed in who
+        is not in the class list, so that the values would be of nobody.
+    """
+    if options.course_key is None:
+        if options.class_list is not None:
+            raise EdutorchError("grade", "--class-list is read only with --course-key FILE")
+        return None
+    key = read_key("grade", options.course_key)
+    if options.class_list is None:
+        return CourseValues(key, handed_in)
+    whole = read_class_list("grade", options.class_list)
+    check_known("grade", handed_in, whole, str(options.class_list))
+    return CourseValues(key, whole)
 
 
 def tell(result: StudentResult, done: int, whole: int) -> None:

@@ -29,6 +29,7 @@ from .class_grader import ClassSettings, grade_class
 from .exercise import Exercise, find_exercise
 from .jail import Settings
 from .jail.factory import JailFactory
+from .own_values import CourseValues
 from .results import StudentResult
 from .spec_files import SpecFile, load_specs
 from .submissions import Submission, SubmissionError
@@ -45,6 +46,7 @@ class Plan(NamedTuple):
         seconds: for all cases of an exercise.
         limits: of the jails.
         workers: students at once; None: one for each processor.
+        own_values: of each student, with the course key.
     """
 
     ids: tuple[str, ...]
@@ -54,6 +56,7 @@ class Plan(NamedTuple):
     limits: Settings
     assignment: Assignment = Assignment()
     workers: int | None = None
+    own_values: CourseValues | None = None
 
     def class_settings(self) -> ClassSettings:
         """Return the settings, with the exercises loaded."""
@@ -61,7 +64,7 @@ class Plan(NamedTuple):
         exercises: dict[str, type[Exercise]] = {
             id: own[id] if id in own else find_exercise(id) for id in self.ids
         }
-        return ClassSettings(exercises, self.seed, self.seconds, self.assignment)
+        return ClassSettings(exercises, self.seed, self.seconds, self.assignment, self.own_values)
 
 
 class Shard(NamedTuple):

@@ -30,6 +30,11 @@ graders all read this block:
 `answer` runs beside the student's code: in the notebook, or in the jail of the grader, which gets
 its source. So it may use its arguments, and the names in `NAMESPACE` only. All else stays with the
 teacher: `right` never comes near a student's process.
+
+Where each student shall have values of his or her own, `values(rng)` draws them, and `answer` and
+`right` get them besides the case (`ByHand` of `specs/nb01_scalar_autograd.py` is an example).
+`answer` may use them for the picture only: what it returns is the student's part alone, so that an
+answer for somebody else's values can be recognized.
 """
 
 from __future__ import annotations
@@ -109,6 +114,10 @@ class Exercise:
             of them where only this cell is run.
         starter: what stands in the cell before the student writes.
         reads: the names of those that `answer` reads itself, as `theirs.encode`.
+        values: draws what each student has for himself or herself, as {"a": 2.3}; None if all have
+            the same exercise. `cases`' dicts are completed by them; see `own_values.py`.
+        shared_values: those of everybody whose notebook was not made for one student.
+        solution_of: the solution for some values; `solution` is that for `shared_values`.
     """
 
     id: ClassVar[str]
@@ -125,6 +134,9 @@ class Exercise:
     starter: ClassVar[str] = ""
     reads: ClassVar[tuple[str, ...]] = ()
     solution: ClassVar[str]
+    values: ClassVar[Callable[[np.random.Generator], dict[str, Any]] | None] = None
+    shared_values: ClassVar[Mapping[str, Any]] = {}
+    solution_of: ClassVar[Callable[..., str]]
 
     cases: ClassVar[Callable[[np.random.Generator], Iterator[dict[str, Any]]]]
     answer: ClassVar[Callable[..., Any]]
@@ -147,12 +159,16 @@ class Exercise:
         EXERCISES[cls.id] = cls
 
     @classmethod
-    def draw_cases(cls, seed: int) -> list[dict[str, Any]]:
+    def draw_cases(cls, seed: int, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Return the cases of a seed.
+
+        Args:
+            values: of one student; by default those that all share.
 
         Raises: SpecError: there is none, or it contains something else than plain data.
         """
-        cases = list(cls.cases(np.random.default_rng(seed)))
+        own = cls.shared_values if values is None else values
+        cases = [{**case, **own} for case in cls.cases(np.random.default_rng(seed))]
         if not cases:
             raise SpecError(cls.id, "`cases` yields nothing", hint="yield at least one dict")
         for case in cases:
@@ -173,6 +189,11 @@ def check_spec(cls: type[Exercise]) -> None:
             raise SpecError(cls.__name__, f"an exercise needs `{name}`")
     if not re.fullmatch(r"\w+\.\w+", cls.id):
         raise SpecError(cls.id, "an id is like '02.softmax'")
+    if cls.values is not None and not (cls.shared_values and hasattr(cls, "solution_of")):
+        raise SpecError(
+            cls.id, "an exercise with `values` needs `shared_values` and `solution_of`",
+            hint="shared_values = {'a': 2.0} and def solution_of(a): return f'…'",
+        )  # fmt: skip
     used = global_names(cls.answer.__code__)
     absent = sorted(used & {*NAMESPACE} - cls.answer.__globals__.keys())
     if absent:  # in a notebook it runs as it stands in this module

@@ -54,10 +54,16 @@ class Outcome(NamedTuple):
         return self.exercise.points if self.is_right else 0.0
 
 
-def grade(exercise: type[Exercise], ask: Ask, seed: int) -> Outcome:
-    """Grade an exercise with the cases of a seed."""
+def grade(
+    exercise: type[Exercise], ask: Ask, seed: int, values: Mapping[str, Any] | None = None
+) -> Outcome:
+    """Grade an exercise with the cases of a seed.
+
+    Args:
+        values: of this student, where each has values of his or her own.
+    """
     passed, failed, attempt = 0, None, Attempt({})
-    cases = exercise.draw_cases(seed)
+    cases = exercise.draw_cases(seed, values)
     for case in cases:
         attempt = judge(exercise, ask(case))
         passed += attempt.is_right

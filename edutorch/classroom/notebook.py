@@ -22,6 +22,7 @@ from .attempt import run_answer
 from .exercise import Exercise, find_exercise
 from .grading import Advice, Outcome, grade
 from .marked_graph import marked_drawing
+from .own_values import values_in_notebook
 
 RIGHT, WRONG = "#1B7F4B", "#B00020"
 
@@ -68,7 +69,7 @@ def check(id: str, names: Mapping[str, Any] | None = None, *, seed: int | None =
     names = sys._getframe(1).f_globals if names is None else names
     seed = secrets.randbits(32) if seed is None else seed
     ask = functools.partial(run_answer, exercise.answer, names, forbid=exercise.forbid)
-    outcome = grade(exercise, ask, seed)
+    outcome = grade(exercise, ask, seed, values_in_notebook.get(id))
     if outcome.is_right:
         progress.pop(id, None)
         return Feedback(outcome, names, 0, None, seed)
@@ -102,7 +103,13 @@ class Feedback:
     @property
     def solution(self) -> str:
         """The solution, when there is no hint left; else ""."""
-        return "" if self.is_right or self.advice else self.outcome.exercise.solution
+        exercise = self.outcome.exercise
+        if self.is_right or self.advice:
+            return ""
+        if exercise.values is None:
+            return exercise.solution
+        case = self.outcome.attempt.case
+        return exercise.solution_of(**{name: case[name] for name in exercise.shared_values})
 
     @functools.cached_property
     def drawing(self) -> Drawing | None:

@@ -29,6 +29,8 @@ class ExerciseResult(NamedTuple):
         hint: the index of the exercise's hint; None for a general sentence.
         counted: what the late rule leaves of the points; None: all.
         days_late: of the hand-in that counts.
+        right_for: the other students for whose own values the answer is right. It is for the
+            teacher alone: `sentence`, which the student gets, names nobody.
     """
 
     exercise: str
@@ -40,6 +42,7 @@ class ExerciseResult(NamedTuple):
     hint: int | None = None
     counted: float | None = None
     days_late: int = 0
+    right_for: tuple[str, ...] = ()
 
 
 class StudentResult(NamedTuple):
@@ -76,9 +79,13 @@ class StudentResult(NamedTuple):
     def from_json(cls, fields: dict[str, Any]) -> StudentResult:
         return cls(
             fields["student"], fields["number"], fields["late"], tuple(fields["files"]),
-            tuple(ExerciseResult(**result) for result in fields["exercises"]),
+            tuple(exercise_result(result) for result in fields["exercises"]),
             tuple(fields["problems"]),
         )  # fmt: skip
+
+
+def exercise_result(fields: dict[str, Any]) -> ExerciseResult:
+    return ExerciseResult(**{**fields, "right_for": tuple(fields.get("right_for", ()))})
 
 
 class Progress:

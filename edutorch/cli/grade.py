@@ -46,6 +46,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--student", action="append", metavar="NAME", help="may be repeated")
     parser.add_argument("--seed", type=int, help="draw the cases of an earlier run again")
     parser.add_argument("--resume", action="store_true", help="grade only who is not graded yet")
+    parser.add_argument("--course-key", type=Path, metavar="FILE",
+                        help="of the students' own values")  # fmt: skip
+    parser.add_argument("--class-list", type=Path, metavar="FILE",
+                        help="who has own values, one a line")  # fmt: skip
     parser.add_argument("--walls", choices=["all", "fewer"], default="all",
                         help="fewer: run where a wall of the jail is missing")  # fmt: skip
     add_options_of_teachers(parser)

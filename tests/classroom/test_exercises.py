@@ -23,13 +23,15 @@ def names_after(exercise: type[Exercise], code: str) -> dict[str, object]:
     return names
 
 
-def outcome_of(exercise: type[Exercise], code: str, seed: int = 0) -> Outcome:
+def outcome_of(
+    exercise: type[Exercise], code: str, seed: int = 0, values: dict[str, object] | None = None
+) -> Outcome:
     names = names_after(exercise, code)
     # As in another process: the source of `answer`, without the module that it stands in.
     scope: dict[str, object] = dict(namespace())
     exec(exercise.answer_source(), scope)
     ask = functools.partial(run_answer, scope["answer"], names, forbid=exercise.forbid)
-    return grade(exercise, ask, seed)
+    return grade(exercise, ask, seed, values)
 
 
 @pytest.mark.parametrize("id", EXERCISES)

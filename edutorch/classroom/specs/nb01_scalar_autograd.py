@@ -14,6 +14,13 @@ class ByHand(Exercise):
     notebook, cell = "01_scalar_autograd", "cell-31"
     names = ("a_grad", "b_grad")
 
+    # The point is each student's own: a number that a neighbour says is the wrong one.
+    shared_values = {"a": 2.0, "b": 5.0}
+
+    def values(rng):
+        a, b = (rng.integers(11, 99, size=2) / 10).tolist()
+        return {"a": a, "b": b}
+
     def cases(rng):
         # The question has one answer. So the numbers are used on nudges of a and b: what
         # gradients are for.
@@ -21,20 +28,19 @@ class ByHand(Exercise):
             nudge_a, nudge_b = rng.uniform(0.1, 1.0, size=2).tolist()
             yield {"nudge_a": nudge_a, "nudge_b": nudge_b}
 
-    def answer(theirs, nudge_a, nudge_b):
-        a, b = torch.tensor(2.0), torch.tensor(5.0)
-        y = a * b + b * b
+    def answer(theirs, a, b, nudge_a, nudge_b):
+        a, b = torch.tensor(a), torch.tensor(b)
+        a * b + b * b  # for the picture; the answer holds nothing but what is the student's
         growth = theirs.a_grad * nudge_a + theirs.b_grad * nudge_b
-        return {"y": y, "a_grad": theirs.a_grad, "b_grad": theirs.b_grad, "growth": growth}
+        return {"a_grad": theirs.a_grad, "b_grad": theirs.b_grad, "growth": growth}
 
-    def right(nudge_a, nudge_b):
-        a = torch.tensor(2.0, requires_grad=True)
-        b = torch.tensor(5.0, requires_grad=True)
-        y = a * b + b * b
-        y.backward()
+    def right(a, b, nudge_a, nudge_b):
+        a = torch.tensor(a, dtype=torch.float64, requires_grad=True)
+        b = torch.tensor(b, dtype=torch.float64, requires_grad=True)
+        (a * b + b * b).backward()
         a_grad, b_grad = a.grad.item(), b.grad.item()
         growth = a_grad * nudge_a + b_grad * nudge_b
-        return {"y": y.detach(), "a_grad": a_grad, "b_grad": b_grad, "growth": growth}
+        return {"a_grad": a_grad, "b_grad": b_grad, "growth": growth}
 
     hints = (
         Hint(
@@ -54,13 +60,19 @@ class ByHand(Exercise):
             "`viz.walk(a * b + b * b)` shows",
             lambda attempt: (
                 attempt.is_close(attempt.right["a_grad"], "a_grad")
-                and any(attempt.is_close(part, "b_grad") for part in (2.0, 5.0, 7.0, 10.0))
+                and any(
+                    attempt.is_close(part, "b_grad")
+                    for part in incomplete_gradients(attempt.case["a"], attempt.case["b"])
+                )
             ),
             mark="mul",
         ),
         Hint(
             "that is the value of y; asked is how much y grows when a, or b, grows a little",
-            lambda attempt: 35 in (attempt.value["a_grad"], attempt.value["b_grad"]),
+            lambda attempt: any(
+                attempt.is_close(value_by_hand(attempt.case["a"], attempt.case["b"]), name)
+                for name in ("a_grad", "b_grad")
+            ),
             mark="add",
         ),
     )
@@ -75,9 +87,21 @@ class ByHand(Exercise):
     starter = """\
 a_grad, b_grad = 0.0, 0.0  # your numbers
 """
-    solution = """\
-a_grad, b_grad = 5.0, 2.0 + 5.0 + 5.0  # b has three ways: a·b once, b·b twice
-"""
+
+    def solution_of(a, b):
+        return f"a_grad, b_grad = {b}, {a} + {b} + {b}  # b has three ways: a·b once, b·b twice\n"
+
+    solution = solution_of(**shared_values)
+
+
+def value_by_hand(a, b):
+    """Return y at a point."""
+    return a * b + b * b
+
+
+def incomplete_gradients(a, b):
+    """Return what is left of the gradient of b, a + b + b, if one or two ways are not seen."""
+    return a, b, a + b, b + b
 
 
 def exponential_gradient(case, through_exp):
