@@ -86,6 +86,22 @@ class CorrectedNamespace:
         whole = xp.where(quotient == 0, xp.copysign(xp.zeros_like(exact), exact), whole)
         return xp.where(xp.equal(b, 0), exact, whole)
 
+    # bfloat16: CuPy multiplies no batches of it, and does not sort it -----------------------------
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """The matrix product; batches of bfloat16 are multiplied in float32."""
+        if max(a.ndim, b.ndim) < 3 or not is_bfloat16(a, b):
+            return self.library.matmul(a, b)
+        return in_float32(self.library.matmul, a, b)
+
+    def einsum(self, subscripts: str, *operands: Array, **settings: Any) -> Array:
+        """Einstein's sum; several operands of bfloat16 are multiplied in float32."""
+        if len(operands) < 2 or not is_bfloat16(*operands):
+            return self.library.einsum(subscripts, *operands, **settings)
+        wide = [x.astype(np.float32) if is_bfloat16(x) else x for x in operands]
+        y = self.library.einsum(subscripts, *wide, **settings)
+        return y.astype(operands[0].dtype) if all(map(is_bfloat16, operands)) else y
+
     # Scans: CuPy finds no axis in an array without axes -----------------------------------------
 
     def cumsum(self, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
@@ -103,6 +119,11 @@ def is_integral(a: Any, b: Any) -> bool:
         operand.dtype.kind in "iub" if hasattr(operand, "dtype") else isinstance(operand, int)
         for operand in (a, b)
     )
+
+
+def is_bfloat16(*arrays: Array) -> bool:
+    """Return True if one of several arrays is of bfloat16."""
+    return any(array.dtype.name == "bfloat16" for array in arrays)
 
 
 def in_float32(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Array:

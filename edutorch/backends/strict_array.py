@@ -13,7 +13,7 @@ import numpy as np
 from . import cupy_names
 from .array_surface import ArraySurface, Index
 from .numpy import Array, writable_view
-from .strict_behaviour import DIFFERENT, assign, cupy_index
+from .strict_behaviour import DIFFERENT, assign, check_dtype, cupy_index
 
 _waits = 0
 _waiting_allowed = True
@@ -175,6 +175,7 @@ class StrictArray(ArraySurface):
     """The array whose memory this one views, as CuPy's `base`."""
 
     def __init__(self, values: np.ndarray, base: StrictArray | None = None) -> None:
+        check_dtype(values.dtype)
         self._values, self.base = values, base
 
     def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:

@@ -193,9 +193,96 @@ def broadcast_arrays(*arrays: Array) -> list[Any]:
     return [np.broadcast_to(array, shape) for array in arrays]
 
 
-DIFFERENT: dict[str, Callable[..., Any]] = {
-    "angle": angle, "broadcast_arrays": broadcast_arrays, "cumprod": needs_axis(np.cumprod),
-    "cumsum": needs_axis(np.cumsum), "floor_divide": floor_divide, "fmod": fmod, "mod": remainder,
-    "remainder": remainder, "take": take,
+# bfloat16: multiplied by cuBLAS in two dimensions only, and not sorted ---------------------------
+
+
+def is_bfloat16(*arrays: Any) -> bool:
+    return any(getattr(array, "dtype", np.dtype("f4")).name == "bfloat16" for array in arrays)
+
+
+def products(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a product of CuPy, which is bfloat16 for such operands; NumPy's is float32."""
+
+    def product(a: Array, b: Array, *args: Any, **settings: Any) -> Any:
+        y = function(a, b, *args, **settings)
+        return y.astype(np.result_type(a, b)) if is_bfloat16(a, b) else y
+
+    return product
+
+
+@products
+def matmul(a: Array, b: Array, *args: Any, **settings: Any) -> Any:
+    """Batches of bfloat16 have no kernel."""
+    if max(np.ndim(a), np.ndim(b)) > 2 and np.size(a) and np.size(b) and is_bfloat16(a, b):
+        raise TypeError("CuPy has no batched product of bfloat16")
+    return np.matmul(a, b, *args, **settings)
+
+
+def einsum(*operands: Any, **settings: Any) -> Any:
+    """Several operands are multiplied as batches of matrices."""
+    arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
+    if len(arrays) > 1 and is_bfloat16(*arrays) and all(array.size for array in arrays):
+        raise TypeError("CuPy has no batched product of bfloat16, which einsum needs")
+    return np.einsum(*operands, **settings)
+
+
+def unsorted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of CuPy that sorts, which refuses bfloat16, from NumPy's."""
+
+    def sort(*args: Any, **settings: Any) -> Any:
+        arrays = args[0] if isinstance(args[0], (tuple, list)) else args
+        if is_bfloat16(*arrays):
+            raise ValueError("Unsupported dtype (bfloat16)")
+        return function(*args, **settings)
+
+    return sort
+
+
+SORTING = (
+    "argpartition", "argsort", "lexsort", "median", "partition", "percentile", "quantile",
+    "searchsorted", "sort", "unique",
+)  # fmt: skip
+
+
+# Types -------------------------------------------------------------------------------------------
+
+SUPPORTED = {
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "bfloat16", "float32", "float64", "complex64", "complex128",
 }  # fmt: skip
+"""The dtypes of CuPy: those of C on a GPU, float16 and bfloat16."""
+
+
+def check_dtype(dtype: np.dtype[Any]) -> None:
+    if dtype.name not in SUPPORTED:
+        raise ValueError(f"Unsupported dtype {dtype}")
+
+
+def astype(array: np.ndarray, dtype: Any, *args: Any, **settings: Any) -> Any:
+    """Floats become integers as on a GPU: NaN is 0, and others saturate."""
+    dtype = np.dtype(dtype)
+    check_dtype(dtype)
+    if array.dtype.kind in "fV" and dtype.kind in "iu":
+        limits = np.iinfo(dtype if dtype.itemsize > 2 else np.int32)
+        wide = np.asarray(array, np.float64)
+        whole = np.clip(np.where(np.isnan(wide), 0, np.trunc(wide)), limits.min, limits.max)
+        large = wide >= float(limits.max)  # float64 has no digits for the largest integer itself
+        small = np.where(large, 0, whole).astype(limits.dtype)
+        return np.where(large, np.asarray(limits.max, limits.dtype), small).astype(dtype)
+    return array.astype(dtype, *args, **settings)
+
+
+def arange(*bounds: Any, **settings: Any) -> Any:
+    """The bounds are numbers of the host."""
+    if any(isinstance(bound, np.ndarray) for bound in bounds):
+        raise TypeError("CuPy's arange takes numbers, no arrays of the device")
+    return np.arange(*bounds, **settings)
+
+
+DIFFERENT: dict[str, Callable[..., Any]] = {
+    "angle": angle, "arange": arange, "astype": astype, "broadcast_arrays": broadcast_arrays,
+    "cumprod": needs_axis(np.cumprod), "cumsum": needs_axis(np.cumsum), "dot": products(np.dot),
+    "einsum": einsum, "floor_divide": floor_divide, "fmod": fmod, "matmul": matmul,
+    "mod": remainder, "remainder": remainder, "take": take, "tensordot": products(np.tensordot),
+} | {name: unsorted(getattr(np, name)) for name in SORTING}  # fmt: skip
 """The functions and ufuncs of CuPy that have other results than NumPy's."""

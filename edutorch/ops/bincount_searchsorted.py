@@ -110,6 +110,7 @@ def searchsorted(
     refuse_complex("searchsorted", sorted_sequence=rows, input=input)
     values = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
     xp = max(backends.of(rows), backends.of(values), key=lambda backend: backend.level).xp
+    rows, values = to_float32(rows), to_float32(values)  # CuPy does not search in bfloat16
     return wrap(
         find_insertion_positions(
             xp, rows, values, side or ("right" if right else "left"), out_int32

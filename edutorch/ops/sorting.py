@@ -50,12 +50,15 @@ def sort_forward(
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
     source = xp.flip(input, (dim,)) if descending else input
-    if input.dtype == bfloat16.numpy:  # ml_dtypes does not sort NaN last
-        source = source.astype("float32")
-    indices = xp.argsort(source, axis=dim, kind="stable")
+    indices = xp.argsort(sortable(source), axis=dim, kind="stable")
     if descending:  # stable in both directions
         indices = xp.flip(input.shape[dim] - 1 - indices, (dim,))
     return input[index_along(indices, dim)], indices
+
+
+def sortable(array: Array) -> Array:
+    """Return an array, bfloat16 as float32: ml_dtypes does not sort NaN last, CuPy not at all."""
+    return array.astype("float32") if array.dtype == bfloat16.numpy else array
 
 
 sort_forward.vjp(
@@ -362,7 +365,7 @@ def mode_dim(xp: Namespace, input: Array, dim: int, keepdim: bool) -> tuple[Arra
     if not input.shape[dim]:
         raise ShapeError("mode", f"axis {dim} has size 0", {"input": input.shape})
     rows = xp.moveaxis(input, dim, -1)
-    order = xp.argsort(rows, axis=-1, kind="stable")
+    order = xp.argsort(sortable(rows), axis=-1, kind="stable")
     rows = rows[index_along(order, rows.ndim - 1)]
     repeats, step = xp.zeros(rows.shape, "int64"), 1
     while step < rows.shape[-1]:  # how many equal elements follow in the sorted row

@@ -149,6 +149,55 @@ def test_what_cupy_refuses(mistake, error, message):
         mistake(on_device(X))
 
 
+HALF = X.astype(ml_dtypes.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "message"),
+    [
+        (lambda x: xp.matmul(x[None], x.T), TypeError, "no batched product of bfloat16"),
+        (lambda x: x[None] @ x.T, TypeError, "no batched product of bfloat16"),
+        (lambda x: xp.einsum("ij,kj->ik", x, x), TypeError, "no batched product of bfloat16"),
+        *((lambda x, f=f: getattr(xp, f)(x), ValueError, r"Unsupported dtype \(bfloat16\)")
+          for f in ("sort", "argsort", "lexsort", "unique", "median")),
+        (lambda x: xp.searchsorted(x[0], x[1]), ValueError, "Unsupported dtype"),
+        (lambda x: x.argsort(), ValueError, "Unsupported dtype"),
+        (lambda x: x.astype(ml_dtypes.float8_e5m2), ValueError, "Unsupported dtype float8_e5m2"),
+        (lambda x: xp.zeros(2, ml_dtypes.int4), ValueError, "Unsupported dtype int4"),
+        (lambda x: DEVICE.from_numpy(np.zeros(2, "g")), ValueError, "Unsupported dtype"),
+        (lambda x: xp.arange(x[0, 1]), TypeError, "arange takes numbers"),
+    ],
+)  # fmt: skip
+def test_types_that_cupy_refuses(mistake, error, message):
+    with pytest.raises(error, match=message):
+        mistake(on_device(HALF))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("i4", [0, 2**31 - 1, -(2**31), -2, 2**31 - 1]),
+        ("i8", [0, 2**63 - 1, -(2**63), -2, 10**10]),
+        ("u4", [0, 2**32 - 1, 0, 0, 2**32 - 1]),
+    ],
+)
+def test_numbers_without_an_integer(dtype, expected):
+    x = on_device([np.nan, np.inf, -np.inf, -2.5, 1e10])
+    np.testing.assert_array_equal(on_host(x.astype(dtype)), np.array(expected, dtype))
+
+
+def test_bfloat16_on_the_device():
+    x, ours = on_device(HALF), DEVICE.xp
+    for product, expected in (
+        (ours.matmul(x, x.T), HALF @ HALF.T),
+        (ours.matmul(x[None], x.T), (HALF @ HALF.T)[None]),
+        (ours.einsum("ij,kj->ik", x, x), HALF @ HALF.T),
+        (ours.einsum("ij->ji", x), HALF.T),
+    ):
+        assert product.dtype == HALF.dtype
+        np.testing.assert_array_equal(on_host(product), expected.astype(HALF.dtype))
+
+
 def test_expanded_views_can_be_written():
     x = on_device(X)
     for expanded in (xp.broadcast_to(x, (2, 2, 3)), xp.broadcast_arrays(x, xp.ones((2, 1, 1)))[0]):
