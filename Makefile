@@ -8,6 +8,7 @@
 #   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
 #   make test-slow                            killed processes, hostile submissions, more derivatives
 #   make test-samples                         the first of PyTorch's own samples of each op and module
+#   make interop                              nbgrader and otter grade what we export
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
 #
@@ -31,7 +32,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-programs test-slow test-samples test-long lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-programs test-slow test-samples test-long interop lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -69,6 +70,18 @@ test-long: .venv/.test-stamp
 	  browser) $(BIN)/python -m pytest -s -m "slow and browser" $(ARGS) ;; \
 	  *) echo "make test-long PART=programs (samples, browser)"; exit 2 ;; \
 	esac
+
+# nbgrader and otter pin much: they get an environment of their own, and their tests run in it.
+INTEROP := build/interop/.venv
+interop: $(INTEROP)/.stamp
+	@$(INTEROP)/bin/python -m pytest -m interop tests/classroom $(ARGS)
+
+$(INTEROP)/.stamp: pyproject.toml
+	@echo "installing nbgrader and otter into $(INTEROP) (a few minutes the first time)"
+	@$(PYTHON) -m venv $(INTEROP)
+	@$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -e ".[classroom,interop]" pytest
+	@touch $@
 
 lint: .venv/.dev-stamp
 	$(BIN)/python -m ruff check

@@ -76,6 +76,10 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if argv[:2] == ["grade", "merge"]:
         argv = ["grade merge", *argv[2:]]
+    if argv[:2] == ["grade", "export"]:  # else DIR: a folder of this name is ./export
+        from .cli.grade_export import export
+
+        return export(argv[2:])
     # Arguments after "--" belong to the script; argparse would lose its position.
     cut = argv.index("--") if argv[:1] == ["graph"] and "--" in argv else len(argv)
     options, others = parser.parse_known_args(argv[:cut])

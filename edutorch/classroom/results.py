@@ -166,4 +166,4 @@ def grades_csv(results: Sequence[StudentResult], late_rule: bool = False) -> str
 
 def as_text(cell: str) -> str:
     """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell[:1] in ("=", "+", "@", "\t") or cell[:1] == "-" else cell
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell

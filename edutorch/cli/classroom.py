@@ -44,6 +44,10 @@ SUBCOMMANDS = {
         "make a folder that a class can work with offline",
         "pack", "add_options", "pack",
     ),
+    "export": Subcommand(
+        "write an assignment for nbgrader, otter or Gradescope",
+        "interop.export_command", "add_options", "export",
+    ),
     "hand-in": Subcommand(
         "put a student's notebooks into one zip file",
         "hand_in", "add_options", "hand_in",
