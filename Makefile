@@ -7,6 +7,7 @@
 #   make test-browser                         drive a real Chromium: JupyterLab, marimo, single pages
 #   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
 #   make test-slow                            killed processes, hostile submissions, more derivatives
+#   make test-classroom                       grade 60 students, 20 of them hostile; kill the grader
 #   make test-samples                         the first of PyTorch's own samples of each op and module
 #   make interop                              nbgrader and otter grade what we export
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
@@ -32,7 +33,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-programs test-slow test-samples test-long interop lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-programs test-slow test-classroom test-samples test-long interop lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -57,6 +58,10 @@ test-programs: .venv/.test-stamp
 
 test-slow: .venv/.test-stamp
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not samples and not browser" $(ARGS)
+
+# Whole classes are graded in jails, 20 of 60 students hostile. EDUTORCH_KILLS=20 takes longer.
+test-classroom: .venv/.test-stamp
+	@$(BIN)/python -m pytest -s -m classroom $(ARGS) tests/classroom
 
 # PyTorch's `op_db` and `module_db`, three samples per op and type; skipped without PyTorch.
 test-samples: .venv/.test-stamp

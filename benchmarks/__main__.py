@@ -20,6 +20,7 @@ PARTS = {
     "engines": "the cost of a layout, by Graphviz engine",
     "live": "the cost of watching a loop",
     "gpu": "training steps on a GPU",
+    "grading": "a class of students, honest and hostile",
 }
 IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "import")
 PLACES = {"import": ("imports", "run"), "chains": ("train", "run_chains")}
@@ -52,10 +53,20 @@ def arguments() -> argparse.Namespace:
             part.add_argument("--seconds", type=float, default=4.0, help="of each run")
             part.add_argument("--rows", type=int, default=8, help="of the square matrices")
             part.add_argument("--large", action="store_true", help="also a graph of 10,000 nodes")
+        if name == "grading":
+            add_grading_options(part)
     options = parser.parse_args()
     if bool(options.command) == bool(options.against):
         parser.error("give a command, or --against COMMIT")
     return options
+
+
+def add_grading_options(part: argparse.ArgumentParser) -> None:
+    part.add_argument("--students", type=int, default=200, help="all, the hostile ones too")
+    part.add_argument("--hostile", type=int, default=20)
+    part.add_argument("--exercises", type=int, default=10)
+    part.add_argument("--workers", type=int, default=cores())
+    part.add_argument("--timeout", type=float, default=10.0, help="seconds per exercise")
 
 
 def cores() -> int:

@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     if argv[:2] == ["grade", "merge"]:
         argv = ["grade merge", *argv[2:]]
     if argv[:2] == ["grade", "export"]:  # else DIR: a folder of this name is ./export
-        from .cli.grade_export import export
+        from .classroom.interop.grade_export import export
 
         return export(argv[2:])
     # Arguments after "--" belong to the script; argparse would lose its position.

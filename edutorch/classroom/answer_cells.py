@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,10 @@ from typing import NamedTuple
 from .exercise import Exercise
 from .submissions import Submission, SubmissionError
 
-MAGIC = re.compile(r"^(\s*)([%!?].*|.*\?)$", re.MULTILINE)
+MAGIC = re.compile(r"^([ \t]*+)([%!?].*|[\w.*]++\?\??)$", re.MULTILINE)
+
+MOST_CODE = 500_000
+"""Characters of code in a notebook. Of more, the syntax tree would take gigabytes."""
 
 
 class Cell(NamedTuple):
@@ -40,17 +44,29 @@ def read_cells(submission: Submission) -> list[Cell]:
     except UnicodeDecodeError as error:
         raise SubmissionError("grade", f"{file}: is no UTF-8 text ({error.reason})") from error
     if submission.name.endswith(".py"):
-        return [Cell("", text)]
+        return checked_size(file, [Cell("", text)])
     if not text.strip():
         raise SubmissionError("grade", f"{file}: is empty")
     try:
         notebook = json.loads(text)
         cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
-        return [code_cell(cell) for cell in cells if cell["cell_type"] == "code"]
+        read = [code_cell(cell) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, RecursionError) as error:
         raise SubmissionError("grade", f"{file}: is no JSON, or cut off ({error})") from error
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise SubmissionError("grade", f"{file}: is no notebook (no {error})") from error
+    cells = checked_size(file, read)
+    return [cell._replace(source=without_magics(cell.source)) for cell in cells]
+
+
+def checked_size(file: str, cells: list[Cell]) -> list[Cell]:
+    size = sum(len(cell.source) for cell in cells)
+    if size > MOST_CODE:
+        raise SubmissionError(
+            "grade", f"{file}: has {size:,} characters of code: no notebook of the course has",
+            hint=f"at most {MOST_CODE:,} are read",
+        )  # fmt: skip
+    return cells
 
 
 def code_cell(cell: dict) -> Cell:  # type: ignore[type-arg]
@@ -59,17 +75,39 @@ def code_cell(cell: dict) -> Cell:  # type: ignore[type-arg]
     tags = tuple(map(str, metadata.get("tags", ())))
     text = "".join(map(str, source)) if isinstance(source, list) else str(source)
     id = metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", "")
-    return Cell(str(id), without_magics(text), tags)
+    return Cell(str(id), text, tags)
 
 
 def without_magics(source: str) -> str:
-    """Turn lines for IPython (`%matplotlib`, `!pip`, `name?`) into comments."""
-    return MAGIC.sub(r"\1pass  # \2", source)
+    """Turn lines for IPython (`%matplotlib`, `!pip`, `name?`) into comments.
+
+    Not where all is Python: there a line may begin with `%`, too.
+    """
+    return source if is_python(source) else MAGIC.sub(r"\1pass  # \2", source)
+
+
+@functools.lru_cache(512)
+def parse_once(source: str) -> list[ast.stmt]:
+    return ast.parse(source).body
+
+
+def parse(source: str) -> list[ast.stmt]:
+    """Return the statements of a cell; most cells are the same for the whole class."""
+    return parse_once(source) if len(source) < 4_000 else ast.parse(source).body
+
+
+def is_python(source: str) -> bool:
+    try:
+        parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def answer_cell(cells: Sequence[Cell], exercise: type[Exercise]) -> Cell | None:
     """Return the cell of an exercise: by its id, else the last one that defines its names."""
-    wanted = set(exercise.names)
+    # A name that stands in a cell above is not looked for in this one.
+    wanted = set(exercise.names) - defined_names(exercise.before)
     for cell in cells:
         if cell.id == exercise.cell and wanted <= defined_names(cell.source):
             return cell
@@ -80,13 +118,20 @@ def answer_cell(cells: Sequence[Cell], exercise: type[Exercise]) -> Cell | None:
     return next((cell for cell in cells if cell.id == exercise.cell), None)
 
 
-def defined_names(source: str) -> set[str]:
+def defined_names(source: str) -> frozenset[str]:
     """Return the names that a cell defines at its top level; none if it is no Python."""
+    return defined_once(source) if len(source) < 4_000 else find_defined(source)
+
+
+def find_defined(source: str) -> frozenset[str]:
     try:
-        statements = ast.parse(source).body
+        statements = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    return {name for statement in statements for name in names_bound(statement)}
+        return frozenset()
+    return frozenset(name for statement in statements for name in names_bound(statement))
+
+
+defined_once = functools.lru_cache(512)(find_defined)
 
 
 def names_bound(statement: ast.stmt) -> Iterator[str]:
@@ -127,13 +172,13 @@ def source_of_answer(cells: Sequence[Cell], answer: Cell) -> list[str]:
 
     Raises: SyntaxError: the answer is no Python.
     """
-    own = ast.parse(answer.source).body
+    own = parse(answer.source)
     definitions: list[ast.stmt] = []
     for cell in cells:
         if cell is answer:
             continue
         try:
-            statements = ast.parse(cell.source).body
+            statements = parse(cell.source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # another exercise's cell: it costs points there alone
         definitions += filter(is_definition, statements)

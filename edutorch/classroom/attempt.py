@@ -6,11 +6,12 @@ This half of a check runs beside the student's code; it knows neither hints nor 
 from __future__ import annotations
 
 import math
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,25 @@ from ..core.tensor import Tensor
 from ..events import OpApplied, listening
 from ..modes import enable_grad
 from ..utils._pytree import tree_leaves
+from ..viz.tensors.summaries import Stats
 from .comparison import Difference, compare
+
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
+
+
+class Details(NamedTuple):
+    """What a picture shows of a box besides; see `viz.graph.model.GraphNode`.
+
+    Attributes:
+        value, gradient: statistics of its elements and of their gradient; None where unknown.
+        flows: statistics of the gradients that it passes back, one for each of its sources.
+    """
+
+    kind: str
+    variable: str = ""
+    value: Stats | None = None
+    gradient: Stats | None = None
+    flows: tuple[Stats | None, ...] = ()
 
 
 class Box(NamedTuple):
@@ -31,6 +50,7 @@ class Box(NamedTuple):
         label: the op's public name, or the name of the leaf.
         sources: the indices of the boxes that it was computed from.
         norm, gradient_norm: of its elements and of their gradient; None where unknown.
+        details: for pictures; None where the graph is too large for one.
     """
 
     label: str
@@ -42,6 +62,7 @@ class Box(NamedTuple):
     norm: float | None = None
     gradient_norm: float | None = None
     line: str = ""
+    details: Details | None = None
 
 
 class AnswerGraph:
@@ -67,6 +88,11 @@ class AnswerGraph:
         """Return the index of the last box of this name; None if there is none."""
         found = [index for index, box in enumerate(self.boxes) if box.label == label]
         return found[-1] if found else None
+
+    def box(self, label: str) -> Box | None:
+        """Return the last box of this name; None if there is none."""
+        index = self.find(label)
+        return None if index is None else self.boxes[index]
 
 
 class Attempt(NamedTuple):
@@ -182,9 +208,22 @@ def record_answer(
     """
     with warnings.catch_warnings(), enable_grad(), listening(recorder):
         warnings.simplefilter("ignore")
-        value = answer(StudentNames(names), **copied(case))
+        value = outside_library(answer)(StudentNames(names), **copied(case))
     recorder.finish([leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)])
     return value
+
+
+def outside_library(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an exercise's `answer` as it is in a jail: no code of edutorch's.
+
+    Pictures name tensors by the variables of code outside of edutorch.
+    """
+    if not isinstance(answer, FunctionType):
+        return answer
+    scope = {**answer.__globals__, "__name__": "answer"}
+    return FunctionType(
+        answer.__code__, scope, answer.__name__, answer.__defaults__, answer.__closure__
+    )
 
 
 def copied(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,8 +235,11 @@ def copied(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error as the last line of a traceback begins."""
-    text = str(error).strip().split("\n")[0]
+    """Return an error as the last line of a traceback begins.
+
+    An address in memory is another one in each run: it is left out.
+    """
+    text = ADDRESS.sub("0x…", str(error).strip().split("\n")[0])
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -219,14 +261,23 @@ def boxes_of(snapshot: Any) -> AnswerGraph:
     nodes = snapshot.graph.nodes
     index_of = {node.id: index for index, node in enumerate(nodes)}
     sources: dict[str, list[int]] = {}
-    for edge in snapshot.graph.edges:
+    flows: dict[str, list[Stats | None]] = {}
+    for edge, flow in zip(snapshot.graph.edges, snapshot.flows, strict=True):
         sources.setdefault(edge.target, []).append(index_of[edge.source])
+        flows.setdefault(edge.target, []).append(plain(flow))
     boxes = (
         Box(
             node.label, node.kind in ("op", "output"), tuple(node.shape), node.dtype,
             node.differentiable, tuple(sources.get(node.id, ())), value and value.norm,
             grad and grad.norm, node.line,
+            Details(node.kind, node.variable, plain(value), plain(grad),
+                    tuple(flows.get(node.id, ()))),
         )
         for node, value, grad in zip(nodes, snapshot.values, snapshot.grads, strict=True)
     )  # fmt: skip
     return AnswerGraph(tuple(boxes))
+
+
+def plain(stats: Stats | None) -> Stats | None:
+    """Return statistics without histogram and thumbnail."""
+    return None if stats is None else stats._replace(few=(), bars=(), thumbnail=None)

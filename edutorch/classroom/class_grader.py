@@ -6,72 +6,26 @@ the student, the file, the cell and the cause; the run goes on.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
 
-from .answer_cells import Cell, answer_cell, read_cells, source_of_answer
+from .answer_cells import read_cells
 from .assignment import Assignment
-from .attempt import Attempt
-from .exercise import EXERCISES, Exercise
-from .grading import grade
-from .own_values import CourseValues, sentence_for
-from .results import ExerciseResult, StudentResult
+from .exercise import EXERCISES
+from .exercise_grader import ClassSettings, Graded, HandIn, OpenJail, grade_exercise
+from .feedback import ExerciseFeedback
+from .feedback_files import render_pages
+from .feedback_page import StudentPage
+from .results import StudentResult
 from .submissions import Submission, SubmissionError
 
 WITHOUT_EXERCISES = ("00_five_minute_tour", "09_data_loading")
 """Lessons of the course that have nothing to grade."""
 
-
-class Jail(Protocol):
-    """A process with one student's code, which answers questions."""
-
-    def ask(
-        self, answer_source: str, case: Mapping[str, Any], forbid: frozenset[str], seconds: float
-    ) -> Attempt: ...
-
-
-OpenJail = Callable[[list[str]], AbstractContextManager[Jail]]
-"""Opens a jail with the student's source; inside, `ask` runs it. `jail.JailFactory` has one."""
-
-
-class ClassSettings(NamedTuple):
-    """How a class is graded.
-
-    Attributes:
-        exercises: those of the assignment, by id.
-        seed: draws the cases: the same ones for all students.
-        seconds: for all cases of an exercise; then the answer counts as wrong.
-        assignment: points, what late costs, and which of several hand-ins counts.
-        own_values: of each student; None grades all with those of the course's notebook.
-    """
-
-    exercises: Mapping[str, type[Exercise]]
-    seed: int
-    seconds: float = 10.0
-    assignment: Assignment = Assignment()
-    own_values: CourseValues | None = None
-
-    def maximum(self, exercise: type[Exercise]) -> float:
-        """Return the points that an exercise gives in this assignment."""
-        return self.assignment.points.get(exercise.id, exercise.points)
-
-
-class HandIn(NamedTuple):
-    """A notebook that a student has handed in, perhaps one of several."""
-
-    file: Submission
-    cells: list[Cell]
-    days_late: int
-
-
-def seed_of(run_seed: int, id: str) -> int:
-    """Return the seed of an exercise's cases: another one for each exercise of a run."""
-    digest = hashlib.sha256(f"{run_seed}:{id}".encode()).digest()
-    return int.from_bytes(digest[:8], "big")
+MOMENT = 0.001  # what is left when the time of a submission is up
 
 
 def grade_class(
@@ -87,7 +41,7 @@ def grade_class(
             for name, files in students.items()
         ]
         try:
-            for future in futures:
+            for future in as_completed(futures):
                 yield future.result()
         finally:
             for future in futures:
@@ -98,10 +52,33 @@ def grade_student(
     name: str, files: Sequence[Submission], open_jail: OpenJail, settings: ClassSettings
 ) -> StudentResult:
     """Grade all exercises of one student."""
-    problems: list[str] = []
-    hand_ins: dict[str, list[HandIn]] = {}
+    hand_ins, problems = read_hand_ins(files, settings)
+    if settings.assignment.hand_ins == "last":
+        problems += handed_in_twice(hand_ins)
+    graded: list[Graded] = []
+    left = settings.submission_seconds
+    for exercise in settings.exercises.values():
+        start = time.monotonic()
+        limits = settings._replace(seconds=min(settings.seconds, max(left, MOMENT)))
+        own = hand_ins.get(exercise.notebook, [])
+        graded.append(grade_exercise(exercise, own, open_jail, limits, name))
+        left -= time.monotonic() - start
+    results = tuple(result for result, _ in graded)
+    late = any(file.late for file in files) or any(result.days_late for result in results)
+    told = [without_folders(problem, files) for problem in problems]
+    pages = pages_of(name, [feedback for _, feedback in graded], list(hand_ins), told)
+    documents = None if settings.feedback == "none" else render_pages(pages, settings.feedback)
+    paths = tuple(file.file for file in files)
+    return StudentResult(name, files[0].number, late, paths, results, tuple(problems), documents)
+
+
+def read_hand_ins(
+    files: Sequence[Submission], settings: ClassSettings
+) -> tuple[dict[str, list[HandIn]], list[str]]:
+    """Return the hand-ins of each notebook, in the order of time, and what is wrong with files."""
     sorted_files, errors = sort_files(in_order_of_time(files, settings.assignment), settings)
-    problems += map(str, errors)
+    problems = list(map(str, errors))
+    hand_ins: dict[str, list[HandIn]] = {}
     for notebook, own in sorted_files.items():
         for file in own:
             days = int(file.late)
@@ -113,14 +90,36 @@ def grade_student(
                 hand_ins.setdefault(notebook, []).append(HandIn(file, read_cells(file), days))
             except SubmissionError as error:
                 problems.append(str(error))
-    results = [
-        grade_exercise(exercise, hand_ins.get(exercise.notebook, []), open_jail, settings, name)
-        for exercise in settings.exercises.values()
+    return {notebook: some for notebook, some in hand_ins.items() if some}, problems
+
+
+def handed_in_twice(hand_ins: Mapping[str, Sequence[HandIn]]) -> list[str]:
+    """Return a sentence for each notebook that a student has handed in several times."""
+    return [
+        f"{some[-1].file.file}: counts; {notebook} was also handed in as "
+        + ", ".join(hand_in.file.file for hand_in in some[:-1])
+        for notebook, some in hand_ins.items()
+        if len(some) > 1
     ]
-    first = files[0]
-    late = any(file.late for file in files) or any(result.days_late for result in results)
-    paths = tuple(file.file for file in files)
-    return StudentResult(name, first.number, late, paths, tuple(results), tuple(problems))
+
+
+def pages_of(
+    student: str, feedback: Sequence[ExerciseFeedback], handed_in: list[str],
+    problems: Sequence[str],
+) -> list[StudentPage]:  # fmt: skip
+    """Return a page for each notebook that was handed in; for all of them if none was."""
+    pages: dict[str, list[ExerciseFeedback]] = {}
+    for one in feedback:
+        if one.exercise.notebook in handed_in or not handed_in:
+            pages.setdefault(one.exercise.notebook, []).append(one)
+    return [StudentPage(student, notebook, some, problems) for notebook, some in pages.items()]
+
+
+def without_folders(sentence: str, files: Sequence[Submission]) -> str:
+    """Return a sentence for a student: their files without the teacher's folders."""
+    for file in files:
+        sentence = sentence.replace(file.file, file.name)
+    return sentence.removeprefix("grade: ")
 
 
 def in_order_of_time(files: Sequence[Submission], assignment: Assignment) -> list[Submission]:
@@ -177,87 +176,3 @@ def sort_files(
         )
         for file in others
     ]  # fmt: skip
-
-
-def grade_exercise(
-    exercise: type[Exercise],
-    hand_ins: Sequence[HandIn],
-    open_jail: OpenJail,
-    settings: ClassSettings,
-    student: str,
-) -> ExerciseResult:
-    """Grade one exercise. Of several hand-ins of its notebook, the last or the best one counts.
-
-    The best one is that with the most points after the late rule; the later one of two equal ones.
-    """
-    if not hand_ins:
-        return lost(exercise, f"{exercise.notebook} was not handed in", settings)
-    accepted = [
-        hand_in for hand_in in hand_ins
-        if not (hand_in.days_late and settings.assignment.late.refuse)
-    ]  # fmt: skip
-    if not accepted:
-        last = hand_ins[-1]
-        sentence = f"{last.file.file}: was handed in late, and late hand-ins do not count"
-        return lost(exercise, sentence, settings)._replace(days_late=last.days_late)
-    if settings.assignment.hand_ins == "last":
-        accepted = accepted[-1:]
-    best = None
-    for hand_in in accepted:
-        result = grade_hand_in(exercise, hand_in, open_jail, settings, student)
-        counted = settings.assignment.points_after(result.points, hand_in.days_late)
-        result = result._replace(counted=counted, days_late=hand_in.days_late)
-        if best is None or counted >= (best.counted or 0.0):
-            best = result
-    assert best is not None
-    return best
-
-
-def lost(exercise: type[Exercise], sentence: str, settings: ClassSettings) -> ExerciseResult:
-    """Return the result of what could not be graded."""
-    maximum = settings.maximum(exercise)
-    return ExerciseResult(exercise.id, 0.0, maximum, 0, 0, sentence, counted=0.0)
-
-
-def grade_hand_in(
-    exercise: type[Exercise],
-    hand_in: HandIn,
-    open_jail: OpenJail,
-    settings: ClassSettings,
-    student: str,
-) -> ExerciseResult:
-    """Grade one exercise of one hand-in."""
-    file, cells, _ = hand_in
-    cell = answer_cell(cells, exercise)
-    if cell is None:
-        names = ", ".join(exercise.names)
-        sentence = f"{file.file}: no cell {exercise.cell!r}, and none that defines {names}"
-        return lost(exercise, sentence, settings)
-    try:
-        sources = [exercise.before, *source_of_answer(cells, cell)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        sentence = f"{file.file}, cell {cell.id!r}: is no Python ({error})"
-        return lost(exercise, sentence, settings)
-    seed = seed_of(settings.seed, exercise.id)
-    source, course = exercise.answer_source(), settings.own_values
-    answers: list[Attempt] = []
-
-    def ask(case: Mapping[str, Any]) -> Attempt:
-        answers.append(jail.ask(source, case, exercise.forbid, settings.seconds))
-        return answers[-1]
-
-    with open_jail(sources) as jail:
-        outcome = grade(exercise, ask, seed, course and course.of(student, exercise))
-    advice = outcome.advice[0] if outcome.advice else None
-    maximum = settings.maximum(exercise)
-    result = ExerciseResult(
-        exercise.id, float(maximum) if outcome.is_right else 0.0, maximum, outcome.passed,
-        outcome.total, advice.text if advice else "", advice.index if advice else None,
-    )  # fmt: skip
-    if course is None or outcome.is_right:
-        return result
-    owners = course.owners(exercise, seed, answers, student)
-    if not owners:
-        return result
-    others = tuple(filter(None, owners))
-    return result._replace(sentence=sentence_for(owners), hint=None, right_for=others)

@@ -16,9 +16,10 @@ from ..errors import EdutorchError
 from ..utils.atomic_files import write_atomically
 from . import assignment as assignment_file
 from .assignment import Assignment, read_assignment
-from .class_grader import seed_of
 from .engines import Engine, LocalEngine, Plan, digests, make_shards, shard_of, versions
 from .exercise import Exercise, SpecError, find_exercise, load_exercises
+from .exercise_grader import seed_of
+from .feedback_files import folder_names, write_feedback
 from .jail import Settings
 from .merging import PLAN, SEED
 from .own_values import CourseValues, keep_key_of_run, read_key
@@ -43,6 +44,7 @@ def grade(options: argparse.Namespace) -> int:
     exercises = chosen_exercises(options.only, own, assignment)
     students, errors = by_student(find_submissions(options.folder))
     own_values = values_of_class(options, list(students))
+    options.folders = folder_names(students)  # of all: so --student changes no name
     students = chosen_students(students, options)
     for error in errors:
         print(error, file=sys.stderr)
@@ -133,11 +135,13 @@ def run(
         memory=options.memory * MIB, seconds=options.timeout, fewer_walls=options.walls == "fewer"
     )
     plan = Plan(tuple(exercises), specs, seed, options.timeout, limits, assignment, options.workers,
-                own_values)  # fmt: skip
+                own_values, options.feedback)  # fmt: skip
     start = time.perf_counter()
     with open_engine(plan, options) as engine:
         for result in engine.grade(make_shards(left, options.shard_size)):
-            progress.add(result)
+            # Before the student counts as graded: a run that is killed loses no file.
+            write_feedback(options.out, options.folders[result.student], result.feedback)
+            progress.add(result._replace(feedback=None))
             tell(result, len(progress.done), len(students))
     progress.close()
     tell_without_time(students, assignment)
@@ -214,6 +218,9 @@ def tell(result: StudentResult, done: int, whole: int) -> None:
     print(f"{done}/{whole}  {result.student}: {result.points:g}", flush=True)
     for problem in result.problems:
         print(f"  {problem}", file=sys.stderr, flush=True)
+    for one in result.exercises:
+        if one.file and not one.total:
+            print(f"  {one.location}: {one.sentence}", file=sys.stderr, flush=True)
 
 
 def seed_of_run(folder: Path, resume: bool, seed: int | None) -> int:

@@ -156,7 +156,7 @@ class DaskEngine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self, error_class: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
         with contextlib.suppress(TimeoutError):

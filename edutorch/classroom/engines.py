@@ -25,8 +25,9 @@ import numpy as np
 import edutorch
 
 from .assignment import Assignment
-from .class_grader import ClassSettings, grade_class
+from .class_grader import grade_class
 from .exercise import Exercise, find_exercise
+from .exercise_grader import ClassSettings
 from .jail import Settings
 from .jail.factory import JailFactory
 from .own_values import CourseValues
@@ -47,6 +48,7 @@ class Plan(NamedTuple):
         limits: of the jails.
         workers: students at once; None: one for each processor.
         own_values: of each student, with the course key.
+        feedback: the form of the students' feedback.
     """
 
     ids: tuple[str, ...]
@@ -57,6 +59,7 @@ class Plan(NamedTuple):
     assignment: Assignment = Assignment()
     workers: int | None = None
     own_values: CourseValues | None = None
+    feedback: str = "none"
 
     def class_settings(self) -> ClassSettings:
         """Return the settings, with the exercises loaded."""
@@ -64,7 +67,10 @@ class Plan(NamedTuple):
         exercises: dict[str, type[Exercise]] = {
             id: own[id] if id in own else find_exercise(id) for id in self.ids
         }
-        return ClassSettings(exercises, self.seed, self.seconds, self.assignment, self.own_values)
+        return ClassSettings(
+            exercises, self.seed, self.seconds, assignment=self.assignment,
+            own_values=self.own_values, feedback=self.feedback,
+        )  # fmt: skip
 
 
 class Shard(NamedTuple):
@@ -111,7 +117,7 @@ class Engine(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self, error_class: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...  # fmt: skip
 
@@ -137,7 +143,7 @@ class LocalEngine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self, error_class: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
         self.factory.close()

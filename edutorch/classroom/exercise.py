@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -177,6 +178,7 @@ class Exercise:
         return cases
 
     @classmethod
+    @functools.cache
     def answer_source(cls) -> str:
         """Return the source of `answer`, for the student's process."""
         return textwrap.dedent(inspect.getsource(cls.answer))

@@ -6,7 +6,7 @@ half, which knows what is right, is the same for the notebook and for the grader
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .attempt import Attempt
@@ -14,6 +14,7 @@ from .comparison import compare
 from .exercise import Exercise, Hint
 
 Ask = Callable[[Mapping[str, Any]], Attempt]
+RightCase = tuple[Mapping[str, Any], Any]
 
 
 class Advice(NamedTuple):
@@ -62,21 +63,31 @@ def grade(
     Args:
         values: of this student, where each has values of his or her own.
     """
+    return grade_cases(exercise, ask, right_cases(exercise, seed, values))
+
+
+def right_cases(
+    exercise: type[Exercise], seed: int, values: Mapping[str, Any] | None = None
+) -> tuple[RightCase, ...]:
+    """Return the cases of a seed, each with the right answer."""
+    return tuple((case, exercise.right(**case)) for case in exercise.draw_cases(seed, values))
+
+
+def grade_cases(exercise: type[Exercise], ask: Ask, cases: Sequence[RightCase]) -> Outcome:
+    """Grade an exercise with some cases."""
     passed, failed, attempt = 0, None, Attempt({})
-    cases = exercise.draw_cases(seed, values)
-    for case in cases:
-        attempt = judge(exercise, ask(case))
+    for case, right in cases:
+        attempt = judge(exercise, ask(case), right)
         passed += attempt.is_right
         failed = failed or (None if attempt.is_right else attempt)
     advice = () if failed is None else tuple(advise(exercise, failed))
     return Outcome(exercise, passed, len(cases), failed or attempt, advice)
 
 
-def judge(exercise: type[Exercise], attempt: Attempt) -> Attempt:
+def judge(exercise: type[Exercise], attempt: Attempt, right: Any) -> Attempt:
     """Compare an answer with what is right."""
     if attempt.error:
         return attempt
-    right = exercise.right(**attempt.case)
     difference = compare(attempt.value, right, exercise.tolerance)
     return attempt._replace(right=right, difference=difference)
 

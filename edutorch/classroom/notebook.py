@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import MissingExtraError
+from ..viz.backward_walk.walk import Walk
 from ..viz.diagnostics.messages import CODE, STYLE, escape_text
 from ..viz.render.graphviz import LayoutError
 from ..viz.render.static import Drawing
@@ -23,8 +24,10 @@ from .exercise import Exercise, find_exercise
 from .grading import Advice, Outcome, grade
 from .marked_graph import marked_drawing
 from .own_values import values_in_notebook
+from .walk_to_mark import walk_to_mark
 
 RIGHT, WRONG = "#1B7F4B", "#B00020"
+WALK = "_.walk() in the next cell steps through backward, beginning at this box"
 
 
 class Progress:
@@ -120,6 +123,21 @@ class Feedback:
         exercise: type[Exercise] = self.outcome.exercise
         return marked_drawing(exercise, self._names, self.outcome.attempt, advice.mark)
 
+    @property
+    def can_walk(self) -> bool:
+        """Whether a gradient came to the marked box."""
+        mark = self.advice.mark if self.advice else ""
+        box = self.outcome.attempt.graph.box(mark)
+        return box is not None and box.gradient_norm is not None
+
+    def walk(self) -> Walk:
+        """Step through backward in the first wrong case, beginning at the marked box.
+
+        Raises: WalkError: nothing in the answer has a gradient.
+        """
+        mark = self.advice.mark if self.advice else ""
+        return walk_to_mark(self.outcome.exercise, self._names, self.outcome.attempt.case, mark)
+
     def __str__(self) -> str:
         id = self.outcome.exercise.id
         if self.is_right:
@@ -135,6 +153,8 @@ class Feedback:
         text = str(self)
         if self.drawing is not None:
             text += f"\n\n{self.drawing.table(40)}\n{self.drawing.caption}"
+        if self.can_walk:
+            text += f"\n{WALK}"
         about = {"exercise": self.outcome.exercise.id, "attempts": self.attempt,
                  "right": self.is_right}  # fmt: skip
         return {"text/html": self.html(), "text/plain": text}, {"edutorch": about}
@@ -145,7 +165,8 @@ class Feedback:
         code = f'<div style="{CODE}">{escape_text(rest)}</div>' if rest else ""
         style = STYLE.format(colour=RIGHT if self.is_right else WRONG)
         sentence = f'<div style="{style}"><b>{escape_text(head)}</b>{code}</div>'
-        return f'<div role="group" aria-label="check">{sentence}{self._image()}</div>'
+        walk = f'<div style="{CODE}">{escape_text(WALK)}</div>' if self.can_walk else ""
+        return f'<div role="group" aria-label="check">{sentence}{self._image()}{walk}</div>'
 
     def _image(self) -> str:
         if self.drawing is None:

@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ class ExerciseResult(NamedTuple):
         days_late: of the hand-in that counts.
         right_for: the other students for whose own values the answer is right. It is for the
             teacher alone: `sentence`, which the student gets, names nobody.
+        file, cell: where the answer stands: the file, and the id of its cell; "" where it lacks.
     """
 
     exercise: str
@@ -43,6 +44,13 @@ class ExerciseResult(NamedTuple):
     counted: float | None = None
     days_late: int = 0
     right_for: tuple[str, ...] = ()
+    file: str = ""
+    cell: str = ""
+
+    @property
+    def location(self) -> str:
+        """File and cell, for messages."""
+        return f"{self.file}, cell {self.cell!r}" if self.cell else self.file
 
 
 class StudentResult(NamedTuple):
@@ -51,6 +59,7 @@ class StudentResult(NamedTuple):
     Attributes:
         number: the id in Canvas or Moodle; "" if unknown.
         problems: what was wrong with the files.
+        feedback: the student's files, by name, until they are written; not part of the results.
     """
 
     student: str
@@ -59,6 +68,7 @@ class StudentResult(NamedTuple):
     files: tuple[str, ...]
     exercises: tuple[ExerciseResult, ...]
     problems: tuple[str, ...] = ()
+    feedback: Mapping[str, bytes] | None = None
 
     @property
     def points(self) -> float:
@@ -73,7 +83,9 @@ class StudentResult(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         exercises = [result._asdict() for result in self.exercises]
         points = {"points": self.points, "counted": self.counted}
-        return {**self._asdict(), **points, "exercises": exercises}
+        fields = {**self._asdict(), **points, "exercises": exercises}
+        del fields["feedback"]
+        return fields
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> StudentResult:

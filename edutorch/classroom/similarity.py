@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 from ..errors import missing_extra
 from .answer_cells import Cell, answer_cell, read_cells, source_of_answer
-from .class_grader import ClassSettings, sort_files
+from .class_grader import sort_files
 from .exercise import Exercise, find_exercise, load_exercises
+from .exercise_grader import ClassSettings
 from .new_folder import new_folder
 from .own_notebooks import course_folder
 from .similarity_page import Pair, count_of, page, table

@@ -233,6 +233,7 @@ def owned(parts: tuple[str, ...], file: str, read: Callable[[], bytes]) -> Submi
     >>> owned(("lovelaceada_LATE_1815_36_a.ipynb",), "", bytes).number
     '1815'
     """
+    parts, file = tuple(map(readable, parts)), readable(file)
     if canvas := CANVAS.fullmatch(parts[-1]):
         return Submission(canvas["student"], file, read, canvas["id"], bool(canvas["late"]))
     for part in parts[:-1]:
@@ -243,15 +244,29 @@ def owned(parts: tuple[str, ...], file: str, read: Callable[[], bytes]) -> Submi
     return Submission(parts[0] if len(parts) > 1 else PurePosixPath(parts[0]).stem, file, read)
 
 
+def readable(name: str) -> str:
+    """Return a file's name as text that can be written, whatever its bytes are.
+
+    >>> from edutorch.classroom.submissions import readable
+    >>> readable("Zo" + chr(0xDCEB))
+    'Zo\\\\udceb'
+    """
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 def by_student(
     found: Iterable[Submission | SubmissionError],
 ) -> tuple[dict[str, list[Submission]], list[SubmissionError]]:
     """Return the hand-ins of each student, in order of names, and what could not be read."""
+    items = list(found)
+    errors = [item for item in items if isinstance(item, SubmissionError)]
+    submissions = [item for item in items if isinstance(item, Submission)]
+    ids: dict[str, set[str]] = {}
+    for item in submissions:
+        ids.setdefault(item.student, set()).add(item.number)
     students: dict[str, list[Submission]] = {}
-    errors = []
-    for item in found:
-        if isinstance(item, SubmissionError):
-            errors.append(item)
-        else:
-            students.setdefault(item.student, []).append(item)
+    for item in submissions:
+        # Two people may have one name: then their ids in Canvas or Moodle tell them apart.
+        name = f"{item.student}_{item.number}" if len(ids[item.student]) > 1 else item.student
+        students.setdefault(name.rstrip("_"), []).append(item)
     return dict(sorted(students.items())), errors

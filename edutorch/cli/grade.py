@@ -50,6 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="of the students' own values")  # fmt: skip
     parser.add_argument("--class-list", type=Path, metavar="FILE",
                         help="who has own values, one a line")  # fmt: skip
+    parser.add_argument("--feedback", choices=["html", "notebook", "none"], default="html",
+                        help="the form of the page for each student")  # fmt: skip
     parser.add_argument("--walls", choices=["all", "fewer"], default="all",
                         help="fewer: run where a wall of the jail is missing")  # fmt: skip
     add_options_of_teachers(parser)

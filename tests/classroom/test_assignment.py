@@ -13,8 +13,9 @@ import pytest
 
 from edutorch.__main__ import main
 from edutorch.classroom.assignment import Assignment, AssignmentError, read_assignment
-from edutorch.classroom.class_grader import ClassSettings, grade_class, in_order_of_time
+from edutorch.classroom.class_grader import grade_class, in_order_of_time
 from edutorch.classroom.exercise import find_exercise
+from edutorch.classroom.exercise_grader import ClassSettings
 from edutorch.classroom.jail.settings import Settings
 from edutorch.classroom.spec_files import load_specs, read_specs
 from edutorch.classroom.submissions import Submission, by_student, find_submissions, modified_at

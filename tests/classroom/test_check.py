@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import edutorch as torch
 from edutorch.classroom import notebook
 from edutorch.classroom.exercise import Exercise, Hint, SpecError
+from edutorch.nn import functional as F
+from edutorch.viz.backward_walk.walk import WalkError
 
 HALF_WRONG = "def gradient_of_logits(z, right):\n    return z.softmax(0)"
 
@@ -70,6 +74,91 @@ def test_the_box_of_the_hint_is_marked_in_colour_outline_and_words():
     assert "look here" in data["text/plain"] and drawing.caption in data["text/plain"]
     assert "data:image/svg+xml" in data["text/html"]
     assert metadata["edutorch"] == {"exercise": "02.softmax", "attempts": 1, "right": False}
+
+
+def marked(id, code):
+    """Return the feedback on a wrong answer, and what its text says."""
+    exercise = notebook.find_exercise(id)
+    names = defined(exercise.before + "\n" + code)
+    feedback = torch.check(id, names, seed=1)
+    return feedback, feedback._repr_mimebundle_()[0]["text/plain"]
+
+
+def test_the_marked_box_is_compared_with_that_of_a_solution():
+    mutant = notebook.find_exercise("05.normalise").mutants[2].code
+    state = torch.get_rng_state()
+    feedback, text = marked("05.normalise", mutant)
+    shape = r"3×1 float64 of norm \d\.\d+, gradient of norm 0\.\d+"
+    assert re.search(f"sqrt: expected {shape}; got {shape}$", feedback.drawing.caption)
+    assert feedback.drawing.caption in text
+    assert torch.equal(torch.get_rng_state(), state), "the student's random numbers"
+
+
+def test_a_box_that_no_solution_has_is_not_compared():
+    feedback, _ = marked("05.carry", "def carry(state): return state.clone()")
+    assert feedback.advice.mark == "clone" and "clone" not in feedback.drawing.caption
+
+
+WALKS = {
+    "an op": ("05.carry", "def carry(state): return state.clone()", "clone"),
+    "a class of the student's": ("02.centre", None, "Centre"),
+    "nothing before it": ("05.carry", "def carry(state): return state", "tanh"),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_a_walk_begins_at_the_marked_box(name):
+    id, code, mark = WALKS[name]
+    feedback, text = marked(id, code or notebook.find_exercise(id).mutants[1].code)
+    assert feedback.advice.mark == mark and feedback.can_walk
+    assert text.endswith("_.walk() in the next cell steps through backward, beginning at this box")
+    walk = feedback.walk()
+    assert mark in str(walk.station) and walk.station.number == walk.position
+    assert "→ x" in str(walk) or "w" in walk.chart.names, "leaves have names"
+    walk.finish()
+
+
+def test_a_walk_goes_from_the_result_where_no_backward_was_asked_for():
+    spec(answer=lambda theirs, x: theirs.f(torch.tensor(1.0, requires_grad=True)), hints=(
+        Hint("never", lambda attempt: True, mark="exp"),))  # fmt: skip
+    feedback = notebook.check("99.made", {"f": lambda x: (x * 2).exp() + 1})
+    assert [station.name for station in [feedback.walk().station]] == ["exp"]
+
+
+def test_without_gradients_there_is_no_walk():
+    feedback, text = marked("02.softmax", HALF_WRONG)
+    assert not feedback.can_walk and "walk" not in text
+    with pytest.raises(WalkError, match=r"nothing in the answer to 02\.softmax has a gradient"):
+        feedback.walk()
+
+
+def test_a_long_name_leaves_room_for_the_mark():
+    spec(answer=lambda theirs, x: theirs.f(torch.tensor([0.5])), right=lambda x: 1)
+
+    def f(x):
+        the_loss_of_this_step = F.binary_cross_entropy_with_logits(x, x)
+        return the_loss_of_this_step
+
+    feedback = notebook.check("99.made", {"f": f})
+    assert "◀ look here" in feedback.drawing.table() and "◀ look here" in feedback.drawing.svg
+
+
+def test_a_closed_group_does_not_hide_the_mark():
+    mutant = notebook.find_exercise("10.occlusion").mutants[0].code
+    feedback, text = marked("10.occlusion", mutant)
+    assert len(feedback.drawing.whole.graph.nodes) > 500
+    assert "◀ look here" in text and "◀ look here" in feedback.drawing.svg
+
+
+class Unspeakable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+def test_an_answer_that_cannot_be_printed():
+    spec(answer=lambda theirs, x: [torch.tensor(1.0) + x, theirs.f(x)][1])
+    feedback = notebook.check("99.made", {"f": lambda x: Unspeakable()})
+    assert feedback.drawing.caption == "expected 1; got Unspeakable"
 
 
 MISTAKES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from contextlib import contextmanager
 
@@ -10,8 +11,9 @@ import pytest
 
 from edutorch.classroom.answer_cells import Cell, answer_cell, source_of_answer
 from edutorch.classroom.attempt import Attempt, first_line, namespace, run_answer
-from edutorch.classroom.class_grader import ClassSettings, grade_class
+from edutorch.classroom.class_grader import grade_class
 from edutorch.classroom.exercise import find_exercise
+from edutorch.classroom.exercise_grader import ClassSettings
 from edutorch.classroom.results import GRADES, RESULTS, Progress, write_results
 from edutorch.classroom.submissions import (
     MOST_BYTES,
@@ -156,6 +158,28 @@ def test_a_bad_cell_costs_its_exercise(name, tmp_path):
     (result,) = results["ada"].exercises
     assert sentence in result.sentence
     assert result.points == 0
+
+
+def test_a_submission_has_a_deadline(tmp_path):
+    seconds = []
+
+    class Slow:
+        def ask(self, answer_source, case, forbid, limit):
+            seconds.append(limit)
+            time.sleep(0.02)
+            return Attempt(case, error="TimeoutError: the code did not answer in time")
+
+    @contextmanager
+    def slow(sources):
+        yield Slow()
+
+    write(tmp_path / "ada" / NOTEBOOK, RIGHT)
+    settings = SETTINGS._replace(
+        exercises={str(number): SOFTMAX for number in range(5)}, submission_seconds=0.1
+    )
+    students, _ = by_student(find_submissions(tmp_path))
+    list(grade_class(students, slow, settings))
+    assert seconds[0] == 0.1 and seconds[-1] == 0.001  # not the 10 seconds of an exercise
 
 
 def test_nothing_and_something_else_was_handed_in(tmp_path):

@@ -10,7 +10,8 @@ import pytest
 
 from edutorch.__main__ import main
 from edutorch.classroom import EXERCISES, load_exercises
-from edutorch.classroom.class_grader import WITHOUT_EXERCISES, ClassSettings, grade_class
+from edutorch.classroom.class_grader import WITHOUT_EXERCISES, grade_class
+from edutorch.classroom.exercise_grader import ClassSettings
 from edutorch.classroom.submissions import MOST_BYTES, by_student, find_submissions
 from tests.classroom.test_class_grader import NOTEBOOK, RIGHT, SETTINGS, SOFTMAX, in_process, write
 from tests.classroom.test_class_grader import notebook as notebook_text

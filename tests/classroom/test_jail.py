@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import edutorch as torch
-from edutorch.classroom.attempt import AnswerGraph, Attempt, Box, run_answer
+from edutorch.classroom.attempt import AnswerGraph, Attempt, Box, Details, run_answer
 from edutorch.classroom.exercise import load_exercises
 from edutorch.classroom.grading import grade
 from edutorch.classroom.jail import attempts, frames, inside, values
 from edutorch.classroom.jail.sandbox import SandboxFactory
 from edutorch.classroom.jail.settings import Settings
+from edutorch.viz.tensors.summaries import Stats
 
 if not sys.platform.startswith("linux"):
     pytest.skip("the jail is built of Linux's walls", allow_module_level=True)
@@ -185,8 +186,13 @@ def npy(text, body=b""):
 
 def box(**changes):
     fields = {"label": "x", "is_op": True, "shape": [], "dtype": "", "differentiable": True,
-              "sources": [], "norm": None, "gradient_norm": None, "line": ""}  # fmt: skip
+              "sources": [], "norm": None, "gradient_norm": None, "line": "",
+              "details": None}  # fmt: skip
     return list((fields | changes).values())
+
+
+def details(stats):
+    return ["op", "", stats, None, []]
 
 
 def attempt_of(**changes):
@@ -241,6 +247,16 @@ FORGED_ATTEMPTS = {
     "norm": attempt_of(graph=[box(norm="large")]),
     "truth of an int": attempt_of(graph=[box(is_op=1)]),
     "parts": attempt_of(graph=[[1, 2]]),
+    "details of another kind": attempt_of(graph=[box(details=[["op"], "", None, None, []])]),
+    "an unknown kind": attempt_of(graph=[box(details=["<script>", "", None, None, []])]),
+    "flows without sources": attempt_of(graph=[box(details=["op", "", None, None, [None]])]),
+    "a negative norm": attempt_of(
+        graph=[box(details=details([2, 0.0, 0.0, 0.0, -1.0, False, ""]))]
+    ),
+    "a size of text": attempt_of(
+        graph=[box(details=details(["2", 0.0, 0.0, 0.0, 1.0, False, ""]))]
+    ),
+    "half the statistics": attempt_of(graph=[box(details=details([2, 0.0]))]),
 }
 
 
@@ -250,10 +266,13 @@ def test_forged_attempts_are_refused(name):
         attempts.decode_attempt(FORGED_ATTEMPTS[name], b"", {}, frozenset())
 
 
+STATS = Stats(2, 1.5, 1.0, 2.0, 2.2, False, "[1, 2]")
+
+
 def test_an_attempt_crosses_the_wall():
     boxes = (
         Box("x", False, (2,), "float64", True, (), 1.0),
-        Box("exp", True, (2,), "", True, (0,)),
+        Box("exp", True, (2,), "", True, (0,), details=Details("op", "y", STATS, None, (STATS,))),
     )
     sent = Attempt({}, torch.ones(2), graph=AnswerGraph(boxes), forbidden=("exp", "other"))
     header, blobs = attempts.encode_attempt(sent)

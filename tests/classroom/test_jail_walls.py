@@ -217,14 +217,15 @@ def is_running(pid):
 
 # Where namespaces are refused ---------------------------------------------------------
 
-REFUSED_UNSHARE = """
+REFUSED_CALLS = """
 import errno, sys
 from seccompy import Action, Filter
 rules = Filter(default=Action.ALLOW)
-rules.errno("unshare", errno.EPERM)
+for name in sys.argv[1].split(","):
+    rules.errno(name, errno.EPERM if name == "unshare" else errno.EOPNOTSUPP)
 rules.load()
 from edutorch.classroom.jail import JailFactory, MissingWalls, Settings
-settings = Settings(bwrap=sys.argv[1], seconds=120, fewer_walls=len(sys.argv) > 2)
+settings = Settings(bwrap=sys.argv[2], seconds=120, fewer_walls=len(sys.argv) > 3)
 try:
     factory = JailFactory(settings)
 except MissingWalls as error:
@@ -241,33 +242,52 @@ with factory:
 """
 
 
-def refused_unshare(path, *arguments):
-    code = REFUSED_UNSHARE.replace("@SECRET@", str(path))
-    result = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300
-    )
+UNSHARE, LANDLOCK = "unshare", "landlock_create_ruleset"
+
+
+def run_without(calls, path, *arguments):
+    """Run a grader whose system calls are refused, and return what it prints."""
+    code = REFUSED_CALLS.replace("@SECRET@", str(path))
+    command = [sys.executable, "-c", code, ",".join(calls), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
-def test_without_namespaces_it_refuses_and_says_why(tmp_path):
-    text = refused_unshare(tmp_path, "/nonexistent")
+REASONS = {
+    UNSHARE: ("pid-namespace", "unshare: Operation not permitted"),
+    LANDLOCK: ("landlock", "the kernel has no Landlock"),
+}
+MISSING = {
+    "namespaces": [UNSHARE], "Landlock": [LANDLOCK],
+    "namespaces and Landlock": [UNSHARE, LANDLOCK],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_without_a_wall_it_refuses_and_says_why(name, tmp_path):
+    text = run_without(MISSING[name], tmp_path, "/nonexistent")
+    print(text)
     assert "walls around the students' code are missing" in text
-    assert "pid-namespace" in text and "unshare: Operation not permitted" in text
+    for call in MISSING[name]:
+        assert all(words in text for words in REASONS[call])
+    assert "grade on another machine, or with --walls=fewer" in text
 
 
 def test_without_namespaces_fewer_walls_are_allowed_to_stand(tmp_path):
     (tmp_path / "secret").write_text("xyzzy")
-    lines = refused_unshare(tmp_path / "secret", "/nonexistent", "fewer").splitlines()
+    lines = run_without([UNSHARE], tmp_path / "secret", "/nonexistent", "fewer").splitlines()
     assert lines[0] == "4" and lines[1].startswith("PermissionError")
     assert lines[2].startswith("TimeoutError")
     assert "pid namespace" in lines[3]
 
 
 @pytest.mark.skipif(not find_bwrap(Settings()), reason="bwrap is not installed")
-def test_without_namespaces_bwrap_makes_them(tmp_path):
+@pytest.mark.parametrize("name", MISSING)
+def test_with_bwrap_it_goes_on(name, tmp_path):
     (tmp_path / "secret").write_text("xyzzy")
-    lines = refused_unshare(tmp_path / "secret", "").splitlines()
+    lines = run_without(MISSING[name], tmp_path / "secret", "").splitlines()
+    print(lines)
     assert lines[0] == "4" and lines[1].startswith("FileNotFoundError")
     assert lines[2].startswith("TimeoutError")
     assert lines[3] == "[]"

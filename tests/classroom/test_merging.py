@@ -9,6 +9,7 @@ import pytest
 
 from edutorch.__main__ import main
 from edutorch.classroom.engines import make_shards, shard_of
+from edutorch.classroom.feedback_files import folder_names
 from edutorch.classroom.jail.settings import Settings
 from tests.classroom.own_exercises import RIGHT, WRONG, write, write_class, write_specs
 
@@ -71,7 +72,8 @@ def test_parts_are_the_same_bytes_as_one_run(names, parts, tmp_path, capsys):
 def test_feedback_is_carried_over(parts, tmp_path):
     merge(parts, "part1", "part2", "part3", out=tmp_path / "out")
     feedback = tmp_path / "out" / "feedback"
-    assert {path.name for path in feedback.iterdir()} == {*NAMES, "broken", "style.css"}
+    folders = folder_names([*NAMES, "broken"]).values()  # the pages of `grade`
+    assert {path.name for path in feedback.iterdir()} == {*folders, *NAMES, "broken", "style.css"}
     assert (feedback / "ada" / "index.html").read_text() == "for ada"
 
 

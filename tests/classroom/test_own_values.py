@@ -13,8 +13,9 @@ import pytest
 import edutorch as torch
 from edutorch.__main__ import main
 from edutorch.classroom import EXERCISES, load_exercises, notebook
-from edutorch.classroom.class_grader import ClassSettings, grade_class
+from edutorch.classroom.class_grader import grade_class
 from edutorch.classroom.exercise import Exercise, Hint, SpecError, find_exercise
+from edutorch.classroom.exercise_grader import ClassSettings
 from edutorch.classroom.own_values import (
     RIGHT_FOR_OTHERS,
     RIGHT_FOR_SHARED,

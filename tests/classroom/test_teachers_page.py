@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edutorch.__main__ import _parser
+from edutorch.classroom.interop.grade_export import make_parser
 from edutorch.classroom.submissions import owned
-from edutorch.cli.grade_export import make_parser
 
 PAGE = (Path(__file__).parents[2] / "docs" / "teachers.md").read_text("utf-8")
 COMMANDS = re.findall(r"^ *python -m edutorch (.+)$", PAGE, re.MULTILINE)

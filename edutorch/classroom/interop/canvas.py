@@ -63,7 +63,7 @@ def canvas_gradebook(
     blank = [""] * (len(kept) - 1)
     lines = [[f"    {POINTS}", *blank, f"{maximum_points(students):g}"]]
     for line, result in zip(people, matches.results, strict=True):
-        points = f"{result.points:g}" if result else ""
+        points = f"{result.counted:g}" if result else ""
         lines.append([*(table.cell(line, name) for name in kept), points])
     return Table(path, [*kept, column], lines, table.delimiter), [*notes, *matches.notes]
 

@@ -6,6 +6,8 @@ import argparse
 import secrets
 from pathlib import Path
 
+import edutorch
+
 from ...errors import EdutorchError
 
 VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")
@@ -65,6 +67,4 @@ def export(options: argparse.Namespace) -> int:
 
 def own_requirement() -> str:
     """Return this version of edutorch as pip names it."""
-    from ...version import OWN
-
-    return f"edutorch[classroom]=={OWN}"
+    return f"edutorch[classroom]=={edutorch.__version__}"

@@ -50,7 +50,7 @@ def moodle_worksheet(
             notes.append(f"{key.shown} has a grade that cannot be changed: left as it is")
         elif result:
             folders[folder_name(key)] = result
-            changes = {GRADE: decimal(result.points, table.delimiter), COMMENTS: comment(result)}
+            changes = {GRADE: decimal(result.counted, table.delimiter), COMMENTS: comment(result)}
         lines.append(
             [changes.get(name, cell) for name, cell in zip(table.header, line, strict=True)]
         )

@@ -17,7 +17,7 @@ from . import landlock, seccomp
 from .isolation import NAMESPACES, restrict_process
 from .package_copy import masked_folders, readable_paths
 from .root import HOME, is_top_link
-from .settings import MIB, Settings
+from .settings import FLAGS, MIB, Settings
 
 WALLS = frozenset(NAMESPACES) | {"pid namespace"}
 """What `bwrap` raises."""
@@ -65,7 +65,7 @@ def command(program: str, folder: str, settings: Settings, talk: int) -> list[st
     code = f"import sys; sys.path.insert(0, {site!r}); " \
            "from edutorch.classroom.jail.bwrap import serve_in_bwrap; serve_in_bwrap()"  # fmt: skip
     text = settings.to_json().decode()
-    return [*words, python, "-I", "-S", "-B", "-c", code, str(talk), text]
+    return [*words, python, *FLAGS, code, str(talk), text]
 
 
 def serve_in_bwrap() -> None:

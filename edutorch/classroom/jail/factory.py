@@ -27,13 +27,13 @@ from ..attempt import Attempt
 from .attempts import decode_attempt
 from .frames import Ended, FrameError, receive_frame, send_frame
 from .package_copy import copy_package
-from .settings import Settings
+from .settings import FLAGS, Settings
 from .values import Encoder
 
 DEFAULT = Settings()
 PREFIX = "edutorch-jail-"
 START_SECONDS = 120.0
-PYTHON = (sys.executable, "-I", "-S", "-B", "-c")  # no folder of the user, no site-packages
+PYTHON = (sys.executable, *FLAGS)
 GRACE_SECONDS = 30.0  # for a jail to be killed and reaped on a busy machine
 
 
@@ -144,7 +144,7 @@ class JailFactory:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self, error_class: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
@@ -164,7 +164,8 @@ def remove_stale_folders() -> None:
 
 def environment() -> dict[str, str]:
     """Return the environment of all jails: nothing of the grader's."""
-    return {"HOME": "/home", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1",
+    # With one hash seed, a set is printed in the same order in each run.
+    return {"HOME": "/home", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0",
             "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # fmt: skip
 
 
@@ -261,7 +262,7 @@ class Jail:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self, error_class: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()

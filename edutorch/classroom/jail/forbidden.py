@@ -7,6 +7,7 @@ wherever the library holds it, under whatever name, there is one that raises.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FunctionType
@@ -28,12 +29,23 @@ def remove_functions(names: frozenset[str]) -> list[str]:
     if not names:
         return called
     stubs: dict[str, Callable[..., Any]] = {name: make_stub(name, called) for name in names}
-    for scope, owner in library_scopes():
-        for key, value in list(scope.items()):
-            name = getattr(value, "__name__", None)
-            if isinstance(value, FunctionType) and name in stubs and key.lstrip("_") == name:
-                setattr(owner, key, stubs[name])
+    functions = library_functions()
+    for name, stub in stubs.items():
+        for owner, key in functions.get(name, ()):
+            setattr(owner, key, stub)
     return called
+
+
+@functools.cache
+def library_functions() -> dict[str, list[tuple[Any, str]]]:
+    """Return where the library holds each function: worked out before the first fork."""
+    functions: dict[str, list[tuple[Any, str]]] = {}
+    for scope, owner in library_scopes():
+        for key, value in scope.items():
+            name = getattr(value, "__name__", None)
+            if isinstance(value, FunctionType) and key.lstrip("_") == name:
+                functions.setdefault(name, []).append((owner, key))
+    return functions
 
 
 def library_scopes() -> Iterator[tuple[dict[str, Any], Any]]:

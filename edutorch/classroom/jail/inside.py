@@ -6,10 +6,15 @@ over the socket when all walls stand, runs the cells, and answers one case after
 
 from __future__ import annotations
 
+import random
 import socket
 import sys
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+
+import edutorch
 
 from ..attempt import Attempt, first_line, namespace, run_answer
 from .attempts import encode_attempt
@@ -26,6 +31,7 @@ def serve(channel: socket.socket) -> None:
     forbid = frozenset(request["forbid"])
     called = remove_functions(forbid)
     answer = define_answer(request["answer"])
+    seed_random_numbers()
     names, error = run_cells(request["cells"])
     while True:
         try:
@@ -37,6 +43,13 @@ def serve(channel: socket.socket) -> None:
         if called:
             attempt = Attempt(case, forbidden=tuple(sorted({*called, *attempt.forbidden})))
         send_frame(channel, *encode_or_explain(attempt))
+
+
+def seed_random_numbers() -> None:
+    """Let weights and samples be the same ones in each run."""
+    edutorch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
 
 
 def run_cells(cells: list[str]) -> tuple[dict[str, Any], str]:

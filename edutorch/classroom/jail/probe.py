@@ -31,13 +31,16 @@ def probe_walls(settings: Settings, proc: int) -> dict[str, tuple[bool | None, s
 def probe_all(settings: Settings, proc: int) -> tuple[dict[str, tuple[bool | None, str]], str]:
     """Return the walls as `probe_walls`, and the path of `bwrap` if it has to raise some."""
     walls = probe_walls(settings, proc)
-    refused = {name for name in bwrap.WALLS if settings.has(name) and walls[name][0] is False}
+    stand_in = bwrap.WALLS | {"landlock"}
+    refused = {name for name in stand_in if settings.has(name) and walls[name][0] is False}
     if not refused or not bwrap.WALLS.isdisjoint(settings.without):
         return walls, ""
     program = bwrap.find_bwrap(settings)
     if program:
         walls |= dict.fromkeys(bwrap.WALLS, (True, f"by {program}"))
         walls["own uid"] = None, "bwrap separates"
+        if "landlock" in refused:
+            walls["landlock"] = None, f"{walls['landlock'][1]}; bwrap's namespaces stand"
     return walls, program
 
 

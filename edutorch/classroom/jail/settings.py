@@ -9,6 +9,9 @@ from typing import Any
 
 MIB = 1 << 20
 
+FLAGS = ("-P", "-s", "-S", "-B", "-c")
+"""Of Python: it imports from no folder of the user, and from no site-packages."""
+
 WALLS = (
     "user namespace", "mount namespace", "pid namespace", "network namespace", "ipc namespace",
     "uts namespace", "own uid", "landlock", "seccomp", "limits", "watcher",

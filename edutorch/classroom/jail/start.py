@@ -42,6 +42,8 @@ def prepare(
     missing = [name for name, (stands, _) in walls.items() if stands is False]
     if missing and not settings.fewer_walls:
         raise RuntimeError(json.dumps({"missing": {name: walls[name][1] for name in missing}}))
+    if walls["landlock"][0] is None:  # bwrap stands in
+        missing.append("landlock")
     settings = settings.without_walls(missing)
     if program:
 
@@ -75,26 +77,51 @@ def preload() -> None:
     """Import what answers need, also what Python would import later from files behind a wall."""
     import encodings.idna  # noqa: F401
     import linecache  # noqa: F401
-    import random  # noqa: F401
+    import random
     import traceback  # noqa: F401
+
+    import numpy.random
 
     import edutorch
     import edutorch.nn
     import edutorch.viz.draw
     from edutorch.classroom.attempt import run_answer
-    from edutorch.classroom.jail import inside
+    from edutorch.classroom.jail import forbidden, inside
 
     warnings.simplefilter("ignore")
     warm_up(edutorch, run_answer, inside)
+    forbidden.library_functions()
+    # Code that draws without a seed draws the same numbers in each run.
+    edutorch.manual_seed(0)
+    numpy.random.seed(0)
+    random.seed(0)
     gc.collect()
     gc.freeze()  # so that a collection in a jail copies none of these pages
 
 
+WARM_UP = """
+model = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def f(x):
+    y = (-x + 1 - 2 * x / 3) ** 2 @ torch.ones(3, 3)
+    y = y.exp().log().relu().sqrt().abs().sigmoid().T.reshape(2, 3)[0] - y.mean(0, keepdim=True)
+    y = y.clone()
+    y[0] = 1
+    loss = F.cross_entropy(model(y), torch.tensor([1])) + y.softmax(0).sum()
+    loss.backward()
+    optimizer.step()
+    return {"y": torch.stack([y.detach(), torch.zeros_like(y)]), "gradient": x.grad}
+"""
+"""What exercises of any course do, with the commonest ops."""
+
+QUESTION = "def answer(theirs): return theirs.f(torch.ones(2, 3, requires_grad=True))"
+
+
 def warm_up(edutorch: Any, run_answer: Any, inside: Any) -> None:
-    """Answer a question once, so that everything for it is there."""
-    names, _ = inside.run_cells(["def f(x):\n    return (x * x).sum()"])
-    x = edutorch.ones(2, requires_grad=True)
-    attempt = run_answer(lambda theirs: theirs.f(x), names, {})
+    """Answer a question once, so that everything for it is there: each jail would make it anew."""
+    names, _ = inside.run_cells([WARM_UP])
+    attempt = run_answer(inside.define_answer(QUESTION), names, {})
+    assert not attempt.error, attempt.error
     inside.encode_or_explain(attempt)
     sys.modules.pop("__main__", None)
 

@@ -40,6 +40,9 @@ class Foreign:
     def __eq__(self, other: object) -> bool:
         return False
 
+    def __repr__(self) -> str:  # without an address, which is another one in each run
+        return f"<{type(self).__name__}>"
+
 
 # To plain data ------------------------------------------------------------------------
 
@@ -224,7 +227,10 @@ def clean_text(text: Any, limit: int) -> str:
     """Return text that can be printed and saved: no control characters, and not too long."""
     if not isinstance(text, str):
         raise FrameError("a text is none")
-    text = text[:limit].encode("utf-8", "replace").decode()
+    text = text[:limit]
+    if text.isprintable():  # nearly all are, and a lone surrogate is not
+        return text
+    text = text.encode("utf-8", "replace").decode()
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
         for letter in text

@@ -59,7 +59,9 @@ def draw_footer(root: Element, footer: Footer, width: float, top: float) -> floa
     y = top
     if footer.caption:
         y += ROW
-        for line in wrap_text(footer.caption, int((width - 2 * EDGE) / text_width("n", 10))):
+        most = int((width - 2 * EDGE) / text_width("n", 10))
+        paragraphs = footer.caption.split("\n")
+        for line in (line for paragraph in paragraphs for line in wrap_text(paragraph, most)):
             words(root, line, EDGE, y - 2, 10, fill=INK, font_weight="bold")
             y += ROW
         y -= ROW

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..errors import EdutorchError
+from ...errors import EdutorchError
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -46,7 +46,7 @@ def export(argv: list[str]) -> int:
         return 1
     out = options.out or options.results
     out.mkdir(parents=True, exist_ok=True)
-    from ..utils.atomic_files import write_atomically
+    from ...utils.atomic_files import write_atomically
 
     for note in notes:
         print(note, file=sys.stderr)
@@ -58,7 +58,7 @@ def export(argv: list[str]) -> int:
 
 def tables(options: argparse.Namespace) -> tuple[dict[str, bytes], list[str]]:
     """Return all files by their names, and sentences about students who are on one side only."""
-    from ..classroom.interop import canvas, gradebooks, moodle
+    from . import canvas, gradebooks, moodle
 
     students = gradebooks.read_results(options.results)
     skip = options.missing == "skip"
