@@ -21,7 +21,7 @@ first)
     pytest 120 -m gpu tests/backends 2>&1 | tee "$folder/first.txt"
     ;;
 tests)
-    pytest "${SECONDS_OF_TESTS:-400}" -n 10 --maxfail=100000 -k "cuda or the_devices or another_device or in_place_twin or twin" \
+    pytest "${SECONDS_OF_TESTS:-400}" -n 10 --maxfail=100000 -k "cuda or the_devices or another_device or twin or test_types" \
         tests/test_every_op.py tests/test_every_op_gradients.py tests/test_every_module.py \
         tests/core tests/test_func.py tests/test_functions.py tests/test_numbers.py \
         tests/test_numbers_in_depth.py tests/test_parts_and_places.py \
