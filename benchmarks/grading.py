@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
@@ -52,13 +53,12 @@ class PeakMemory(threading.Thread):
 def processes_below(pid: int) -> Iterator[int]:
     """Yield a process and all that come from it."""
     yield pid
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = file.read_text().split()
-        except OSError:  # it has ended
-            continue
-        for child in children:
-            yield from processes_below(int(child))
+    children: list[str] = []
+    with suppress(OSError):  # it has ended
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            children += file.read_text().split()
+    for child in children:
+        yield from processes_below(int(child))
 
 
 def memory_of(pid: int) -> int:

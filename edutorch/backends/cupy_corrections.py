@@ -102,6 +102,40 @@ class CorrectedNamespace:
         y = self.library.einsum(subscripts, *wide, **settings)
         return y.astype(operands[0].dtype) if all(map(is_bfloat16, operands)) else y
 
+    # bfloat16: `where` has no loop for it, and gives float32 ------------------------------------
+
+    def where(self, condition: Array, *values: Any) -> Any:
+        """Choose per element; two values of bfloat16 (or one, and a number) stay bfloat16."""
+        y = self.library.where(condition, *values)
+        if not values or not any(has_dtype(value, "bfloat16") for value in values):
+            return y
+        others = [x for x in values if hasattr(x, "dtype") and not has_dtype(x, "bfloat16")]
+        return y if others else y.astype(next(x.dtype for x in values if hasattr(x, "dtype")))
+
+    def tril(self, m: Array, k: int = 0) -> Array:
+        """The lower triangle, in the dtype of `m`."""
+        return self.library.tril(m, k).astype(m.dtype, copy=False)
+
+    def triu(self, m: Array, k: int = 0) -> Array:
+        """The upper triangle, in the dtype of `m`."""
+        return self.library.triu(m, k).astype(m.dtype, copy=False)
+
+    # Neighbours: CuPy's next number of an infinite float16 is NaN --------------------------------
+
+    def nextafter(self, a: Array, b: Array) -> Array:
+        """The next number from `a` towards `b`; that of float16 is found in its bits."""
+        xp = self.library
+        if not (has_dtype(a, "float16") and has_dtype(b, "float16")):
+            return xp.nextafter(a, b)
+        a, b = xp.broadcast_arrays(a, b)
+        bits = xp.ascontiguousarray(a).reshape(a.shape).view(np.int16)  # sign, then magnitude
+        away = (a < b) == (a > 0)  # from 0
+        stepped = (bits + xp.where(away, 1, -1).astype(np.int16)).view(np.float16)
+        tiny = xp.copysign(xp.full_like(b, 2.0**-24), b)
+        y = xp.where(a == 0, tiny, stepped)
+        y = xp.where((a != a) | (b != b), a + b, y)
+        return xp.where(a == b, b, y).astype(np.float16)
+
     # Scans: CuPy finds no axis in an array without axes -----------------------------------------
 
     def cumsum(self, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
@@ -111,6 +145,11 @@ class CorrectedNamespace:
     def cumprod(self, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
         """The cumulative product; of a 0-d array, a vector of its element."""
         return self.library.cumprod(a if a.ndim else a.reshape(1), axis, dtype)
+
+
+def has_dtype(value: Any, name: str) -> bool:
+    """Return True if a value is an array of this dtype."""
+    return hasattr(value, "dtype") and value.dtype.name == name
 
 
 def is_integral(a: Any, b: Any) -> bool:

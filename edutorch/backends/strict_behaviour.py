@@ -218,6 +218,23 @@ def matmul(a: Array, b: Array, *args: Any, **settings: Any) -> Any:
     return np.matmul(a, b, *args, **settings)
 
 
+def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of CuPy that chooses elements: those of bfloat16 become float32."""
+
+    def choose(*args: Any, **settings: Any) -> Any:
+        y = function(*args, **settings)
+        return y.astype(np.float32) if is_bfloat16(y) else y
+
+    return choose
+
+
+def nextafter(a: Array, b: Array) -> Any:
+    """The neighbour of an infinite float16 is NaN."""
+    y = np.nextafter(a, b)
+    infinite = np.isinf(a) & (y != a)
+    return np.where(infinite, np.nan, y).astype(y.dtype) if y.dtype == np.float16 else y
+
+
 def einsum(*operands: Any, **settings: Any) -> Any:
     """Several operands are multiplied as batches of matrices."""
     arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
@@ -283,6 +300,8 @@ DIFFERENT: dict[str, Callable[..., Any]] = {
     "angle": angle, "arange": arange, "astype": astype, "broadcast_arrays": broadcast_arrays,
     "cumprod": needs_axis(np.cumprod), "cumsum": needs_axis(np.cumsum), "dot": products(np.dot),
     "einsum": einsum, "floor_divide": floor_divide, "fmod": fmod, "matmul": matmul,
-    "mod": remainder, "remainder": remainder, "take": take, "tensordot": products(np.tensordot),
+    "mod": remainder, "nextafter": nextafter, "remainder": remainder, "take": take,
+    "tensordot": products(np.tensordot), "tril": in_float32(np.tril), "triu": in_float32(np.triu),
+    "where": in_float32(np.where),
 } | {name: unsorted(getattr(np, name)) for name in SORTING}  # fmt: skip
 """The functions and ufuncs of CuPy that have other results than NumPy's."""

@@ -461,3 +461,25 @@ def test_the_same_random_numbers_as_on_the_cpu():
     first = on_host(ours.normal((3,), np.dtype("f4")))
     ours.set_state(state)
     np.testing.assert_array_equal(on_host(ours.normal((3,), np.dtype("f4"))), first)
+
+
+HALVES = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 6e-8, -6e-8, 65504, -65504, 1.5, 2.0**-14]
+
+
+def test_neighbours_of_float16_are_numpys():
+    """CuPy's next number of an infinite one is NaN."""
+    a, b = np.meshgrid(*[np.array(HALVES, "f2")] * 2)
+    with np.errstate(all="ignore"):
+        expected = np.nextafter(a, b)
+    ours = on_host(DEVICE.xp.nextafter(on_device(a), on_device(b)))
+    np.testing.assert_array_equal(ours, expected)
+    assert np.isnan(on_host(xp.nextafter(on_device([np.inf], "f2"), on_device([0], "f2")))).all()
+
+
+@pytest.mark.parametrize("name", ["where", "tril", "triu"])
+def test_chosen_elements_of_bfloat16_stay_so(name):
+    """CuPy's become float32."""
+    x = on_device(X).astype(ml_dtypes.bfloat16)
+    arguments = (x > 1, x, 0) if name == "where" else (x,)
+    assert getattr(xp, name)(*arguments).dtype == np.float32
+    assert getattr(DEVICE.xp, name)(*arguments).dtype == ml_dtypes.bfloat16
