@@ -80,3 +80,14 @@ def row(name: str, result: Result) -> list[str]:
     ]
     ratio = f"{result.ratio(US, EAGER):.2f}" if len(result.samples) == 2 else "-"
     return [name, *times, ratio]
+
+
+def memory(steps: int = 5000) -> None:
+    """Print the GPU's memory in use after a tenth of many training steps, and after all."""
+    import edutorch
+
+    work = Queued(edutorch, WORKLOADS["mlp"])
+    for part, number in (("a tenth", steps // 10), ("all", steps - steps // 10)):
+        work.sample(number)
+        used = edutorch.cuda.memory_allocated()
+        print(f"after {part} of {steps:,} steps: {used:,} bytes in use", flush=True)

@@ -5,6 +5,7 @@
 #   first   the GPU, the versions, and the backend's own tests
 #   tests   every op, its derivatives and every module against the CPU, and the tests of the core
 #   fuzz    random calls on the GPU against PyTorch on the CPU (tests/fuzz), a seed for each process
+#   memory  the memory in use over 5,000 training steps
 #   speed   training steps against PyTorch's eager mode
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -39,11 +40,14 @@ fuzz)
     tail -qn 40 "$scratch"/*.log >"$folder/fuzz.log"
     grep -h "valid calls\|^findings" "$folder/fuzz.log"
     ;;
+memory)
+    "$python" -c "from benchmarks.gpu import memory; memory()" 2>&1 | tee "$folder/memory.txt"
+    ;;
 speed)
     "$python" -m benchmarks gpu 2>&1 | tee "$folder/speed.txt"
     ;;
 *)
-    echo "no part $part: first, tests, fuzz or speed" >&2
+    echo "no part $part: first, tests, fuzz, memory or speed" >&2
     exit 2
     ;;
 esac
