@@ -153,7 +153,9 @@ def check_fit(name: str, dim: int, input: Array, index: Array, src: Any = None) 
         return
     rows = {label: tuple(array.shape) for label, array in arrays.items()}
     if any(len(shape) != len(wanted) for shape in shapes.values()):
-        raise ShapeError(name, f"{', '.join(rows)} must have as many dimensions", rows)
+        both = "index must have as many dimensions as input"
+        all_of_them = f"{', '.join(rows)} must have as many dimensions"
+        raise ShapeError(name, all_of_them if len(rows) > 2 else both, rows)
     for label, shape in shapes.items():
         for axis, (size, most) in enumerate(zip(wanted, shape, strict=True)):
             if size > most and not (label == "input" and axis == dim):

@@ -52,7 +52,10 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     tensor([1, 3])
     """
     if mask.dtype is not dtypes.bool:
-        raise DTypeError("masked_select", "only supports boolean masks", {"mask": mask.dtype})
+        raise DTypeError(
+            "masked_select", "only supports boolean masks", {"mask": mask.dtype},
+            hint="use mask.bool(), or a comparison such as x > 0",
+        )  # fmt: skip
     shape = broadcast_shapes(input.shape, mask.shape)
     return getitem(expand(input, shape), as_index(expand(mask, shape)))
 

@@ -173,7 +173,7 @@ def test_a_glance_loads_no_compiler():
 
 
 def test_arrays_that_are_no_single_stretch_of_memory_are_joined_too():
-    alike = ShapeGroup((2, 3), list, np.arange(3), [])
+    alike = ShapeGroup((2, 3), list, np.arange(3), [], alone=False)
     usual = np.arange(6.0).reshape(2, 3)
     turned, spread = np.arange(6.0).reshape(3, 2).T, np.broadcast_to(7.0, (2, 3))
     for arrays in ([usual, turned, spread], [usual, usual, turned], [spread, usual, usual]):
