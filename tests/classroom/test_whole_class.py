@@ -78,8 +78,12 @@ class Grader:
 
     def leftovers(self) -> list[str]:
         """Return what a run has left: processes that name its folder, and temporary files."""
+        return [str(path) for path in self.temporary.iterdir()] + self.processes()
+
+    def processes(self) -> list[str]:
+        """Return the command lines of what still runs."""
         mark = f"{self.temporary}/".encode()
-        left = [str(path) for path in self.temporary.iterdir()]
+        left = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 command = (folder / "cmdline").read_bytes()
@@ -95,7 +99,11 @@ class Grader:
         return progress.read_bytes().count(b"\n") if progress.exists() else 0
 
     def results(self, out: str) -> list[bytes]:
-        return [(self.folder / out / name).read_bytes() for name in FILES]
+        """Return the bytes of all that a run with the same seed writes again."""
+        pages = sorted((self.folder / out / "feedback").rglob("*.html"))
+        files = [self.folder / out / name for name in FILES] + pages
+        assert pages, "no student has a page"
+        return [file.read_bytes() for file in files]
 
     def points(self, out: str) -> dict[str, dict[str, float]]:
         students = json.loads((self.folder / out / "results.json").read_text())["students"]
@@ -125,7 +133,8 @@ def test_sixty_students_of_whom_twenty_are_hostile(tmp_path):
     assert grader.points("out") == expected
     assert os.listdir(tmp_path / "others") == ["answers.txt"]
     assert sorted(os.listdir(tmp_path / "out")) == [
-        "grades.csv", "progress.jsonl", "results.json", "run.json", "seed.json",
+        "feedback", "grades.csv", "plan.json", "progress.jsonl", "results.json", "run.json",
+        "seed.json",
     ]  # fmt: skip
 
 
@@ -161,7 +170,7 @@ def test_a_killed_grader_leaves_nothing_and_goes_on(small):
         process.kill()
         process.communicate()
         deadline = time.monotonic() + 20
-        while processes := [left for left in small.leftovers() if "-c" in left]:
+        while processes := small.processes():
             assert time.monotonic() < deadline, processes
             time.sleep(0.02)
         graded.append(small.count_graded(out))
