@@ -57,7 +57,7 @@ test-programs: .venv/.test-stamp
 	@$(BIN)/python -m pytest -s -m "programs and browser" $(ARGS)
 
 test-slow: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not samples and not browser" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not samples and not browser and not classroom" $(ARGS)
 
 # Whole classes are graded in jails, 20 of 60 students hostile. EDUTORCH_KILLS=20 takes longer.
 test-classroom: .venv/.test-stamp
