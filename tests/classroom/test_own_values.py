@@ -369,7 +369,7 @@ def test_a_teachers_exercise_may_ask_for_a_function(tmp_path):
         write(tmp_path / student / "98.ipynb", notebook_text(("cell-1", code)))
     files, _ = by_student(find_submissions(tmp_path))
     settings = ClassSettings({Window.id: Window}, 7, 10.0, own_values=CourseValues(KEY, files))
-    results = list(grade_class(files, in_process, settings))
+    results = sorted(grade_class(files, in_process, settings))  # workers end in any order
     assert [result.points for result in results] == [1, 0, 1]
     assert results[1].exercises[0].right_for == ("ada",)
 
