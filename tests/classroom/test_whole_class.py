@@ -29,7 +29,7 @@ from tests.classroom.jails import open_factory
 from tests.classroom.test_jail_hostile import processes_of
 from tests.classroom.test_jail_walls import FORK_BOMB, PROCESSES_OF_MEMORY, QUESTION
 
-pytestmark = [pytest.mark.slow, pytest.mark.classroom]
+pytestmark = [pytest.mark.slow, pytest.mark.classroom, pytest.mark.usefixtures("walls")]
 
 KILLS = int(os.environ.get("EDUTORCH_KILLS", "5"))
 SEED = int(os.environ.get("EDUTORCH_SEED", "29"))
@@ -45,6 +45,12 @@ ENDING = (("ends", "os._exit"), ("lies", "equal to all"), ("reads", "a secret fi
 
 @pytest.fixture(scope="module", autouse=True)
 def walls():
+    open_factory(Settings()).close()
+
+
+@pytest.fixture(scope="module")
+def walls():
+    """Skip all where the walls of a jail are missing."""
     open_factory(Settings()).close()
 
 
@@ -139,7 +145,7 @@ def test_sixty_students_of_whom_twenty_are_hostile(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
+def small(walls, tmp_path_factory):
     """A small class, and its results in "whole"."""
     folder = tmp_path_factory.mktemp("small")
     exercises = {id: EXERCISES[id] for id in ("02.centre", "02.product", "02.softmax")}
