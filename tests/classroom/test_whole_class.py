@@ -29,7 +29,7 @@ from tests.classroom.jails import open_factory
 from tests.classroom.test_jail_hostile import processes_of
 from tests.classroom.test_jail_walls import FORK_BOMB, PROCESSES_OF_MEMORY, QUESTION
 
-pytestmark = [pytest.mark.slow, pytest.mark.classroom, pytest.mark.usefixtures("walls")]
+pytestmark = [pytest.mark.slow, pytest.mark.classroom]
 
 KILLS = int(os.environ.get("EDUTORCH_KILLS", "5"))
 SEED = int(os.environ.get("EDUTORCH_SEED", "29"))
@@ -45,12 +45,6 @@ ENDING = (("ends", "os._exit"), ("lies", "equal to all"), ("reads", "a secret fi
 
 @pytest.fixture(scope="module", autouse=True)
 def walls():
-    open_factory(Settings()).close()
-
-
-@pytest.fixture(scope="module")
-def walls():
-    """Skip all where the walls of a jail are missing."""
     open_factory(Settings()).close()
 
 
