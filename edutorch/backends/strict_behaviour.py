@@ -218,7 +218,7 @@ def matmul(a: Array, b: Array, *args: Any, **settings: Any) -> Any:
     return np.matmul(a, b, *args, **settings)
 
 
-def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+def widening(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function of CuPy that chooses elements: those of bfloat16 become float32."""
 
     def choose(*args: Any, **settings: Any) -> Any:
@@ -301,7 +301,7 @@ DIFFERENT: dict[str, Callable[..., Any]] = {
     "cumprod": needs_axis(np.cumprod), "cumsum": needs_axis(np.cumsum), "dot": products(np.dot),
     "einsum": einsum, "floor_divide": floor_divide, "fmod": fmod, "matmul": matmul,
     "mod": remainder, "nextafter": nextafter, "remainder": remainder, "take": take,
-    "tensordot": products(np.tensordot), "tril": in_float32(np.tril), "triu": in_float32(np.triu),
-    "where": in_float32(np.where),
+    "tensordot": products(np.tensordot), "tril": widening(np.tril), "triu": widening(np.triu),
+    "where": widening(np.where),
 } | {name: unsorted(getattr(np, name)) for name in SORTING}  # fmt: skip
 """The functions and ufuncs of CuPy that have other results than NumPy's."""

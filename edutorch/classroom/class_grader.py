@@ -60,7 +60,7 @@ def grade_student(
     for exercise in settings.exercises.values():
         start = time.monotonic()
         limits = settings._replace(seconds=min(settings.seconds, max(left, MOMENT)))
-        own = hand_ins.get(exercise.notebook, [])
+        own = hand_ins.get(exercise.notebook)
         graded.append(grade_exercise(exercise, own, open_jail, limits, name))
         left -= time.monotonic() - start
     results = tuple(result for result, _ in graded)
@@ -75,7 +75,10 @@ def grade_student(
 def read_hand_ins(
     files: Sequence[Submission], settings: ClassSettings
 ) -> tuple[dict[str, list[HandIn]], list[str]]:
-    """Return the hand-ins of each notebook, in the order of time, and what is wrong with files."""
+    """Return the hand-ins of each notebook, in the order of time, and what is wrong with files.
+
+    A notebook that cannot be read has been handed in, too: its page says why.
+    """
     sorted_files, errors = sort_files(in_order_of_time(files, settings.assignment), settings)
     problems = list(map(str, errors))
     hand_ins: dict[str, list[HandIn]] = {}
@@ -90,7 +93,7 @@ def read_hand_ins(
                 hand_ins.setdefault(notebook, []).append(HandIn(file, read_cells(file), days))
             except SubmissionError as error:
                 problems.append(str(error))
-    return {notebook: some for notebook, some in hand_ins.items() if some}, problems
+    return hand_ins, problems
 
 
 def handed_in_twice(hand_ins: Mapping[str, Sequence[HandIn]]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import secrets
@@ -48,8 +49,7 @@ def grade(options: argparse.Namespace) -> int:
     students = chosen_students(students, options)
     for error in errors:
         print(error, file=sys.stderr)
-    about = {"specs": specs, "assignment": assignment, "own_values": own_values}
-    graded, failed = run(options, exercises, students, **about)
+    graded, failed = run(options, exercises, students, specs, assignment, own_values)
     right = sum(result.points for result in graded)
     whole = sum(one.maximum for result in graded for one in result.exercises)
     print(f"{len(graded)} students, {right:g} of {whole:g} points: {options.out}")
@@ -137,7 +137,7 @@ def run(
     plan = Plan(tuple(exercises), specs, seed, options.timeout, limits, assignment, options.workers,
                 own_values, options.feedback)  # fmt: skip
     start = time.perf_counter()
-    with open_engine(plan, options) as engine:
+    with contextlib.closing(open_engine(plan, options)) as engine:
         for result in engine.grade(make_shards(left, options.shard_size)):
             # Before the student counts as graded: a run that is killed loses no file.
             write_feedback(options.out, options.folders[result.student], result.feedback)

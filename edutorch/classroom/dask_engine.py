@@ -12,8 +12,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ..errors import EdutorchError, missing_extra
 from .engines import LocalEngine, Plan, Shard, versions
@@ -37,7 +36,7 @@ def grade_shard(plan: Plan, shard: Shard, expected: dict[str, Any]) -> Graded:
     Raises: EngineError: the worker has other versions installed than `expected`.
     """
     refuse_other_versions(expected, versions())
-    with LocalEngine(plan) as engine:
+    with contextlib.closing(LocalEngine(plan)) as engine:
         return list(engine.grade([shard])), engine.walls
 
 
@@ -152,13 +151,8 @@ class DaskEngine:
                 hint="edutorch with the extras classroom and classroom-dask is needed on each",
             ) from error  # fmt: skip
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, error_class: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def close(self) -> None:
+        """End the connection."""
         with contextlib.suppress(TimeoutError):
             self.client.close()  # the cluster forgets the shards that are under way
 

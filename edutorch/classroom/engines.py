@@ -3,7 +3,7 @@
 A class is cut into shards of students. An engine takes shards, and yields the result of each
 student; what it is told is plain data, a `Plan`, so that it can travel:
 
-    with LocalEngine(plan) as engine:
+    with contextlib.closing(LocalEngine(plan)) as engine:
         for result in engine.grade(shards):
             …
 
@@ -17,7 +17,6 @@ import os
 import platform
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -114,12 +113,7 @@ class Engine(Protocol):
 
     def grade(self, shards: Sequence[Shard]) -> Iterator[StudentResult]: ...
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, error_class: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...  # fmt: skip
+    def close(self) -> None: ...
 
 
 class LocalEngine:
@@ -139,13 +133,8 @@ class LocalEngine:
         students = {name: files for shard in shards for name, files in shard.students.items()}
         yield from grade_class(students, self.factory.jail, self.settings, self.workers)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, error_class: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def close(self) -> None:
+        """End the parent of the jails."""
         self.factory.close()
 
 

@@ -92,7 +92,7 @@ shared_cases = functools.lru_cache(256)(right_cases)
 
 def grade_exercise(
     exercise: type[Exercise],
-    hand_ins: Sequence[HandIn],
+    hand_ins: Sequence[HandIn] | None,
     open_jail: OpenJail,
     settings: ClassSettings,
     student: str,
@@ -100,9 +100,13 @@ def grade_exercise(
     """Grade one exercise. Of several hand-ins of its notebook, the last or the best one counts.
 
     The best one is that with the most points after the late rule; the later one of two equal ones.
+
+    Args:
+        hand_ins: None if the notebook was not handed in; empty if no file of it can be read.
     """
     if not hand_ins:
-        return lost(exercise, settings, f"{exercise.notebook} was not handed in")
+        why = "was not handed in" if hand_ins is None else "cannot be read"
+        return lost(exercise, settings, f"{exercise.notebook} {why}")
     refuses_late = settings.assignment.late.refuse
     accepted = [hand_in for hand_in in hand_ins if not (hand_in.days_late and refuses_late)]
     if not accepted:

@@ -134,7 +134,8 @@ einsum_forward.vjp(
 def einsum(equation: str, *operands: Any) -> Any:
     """Einstein summation: sums of products with a letter per axis, such as "ij,jk->ik".
 
-    Letters missing after `->` are summed over. `...` stands for further axes.
+    Letters missing after `->` are summed over. `...` stands for further axes. Integers of an axis
+    that one operand alone has are added up in int64, as by `sum`.
 
     >>> einsum("ij,ij->i", tensor([[1.0, 2.0], [3.0, 4.0]]), ones(2, 2))
     tensor([3., 7.])

@@ -290,6 +290,21 @@ def test_a_file_that_cannot_be_read_has_a_page_that_says_so():
     assert "class/ada" not in page.text, "the teacher's folders"
 
 
+def test_a_notebook_that_cannot_be_read_has_a_page_beside_one_that_can():
+    exercises = {SOFTMAX.id: SOFTMAX, "05.carry": find_exercise("05.carry")}
+    right = notebook(("cell-37", SOFTMAX.solution)).encode()
+    files = [
+        Submission("ada", name, lambda content=content: content)
+        for name, content in ((NOTEBOOK, right), ("05_reading_graphs.ipynb", b"{"))
+    ]
+    settings = ClassSettings(exercises, SEED, feedback="html")
+    result = grade_student("ada", files, in_process, settings)
+    assert set(result.feedback) == {PAGE, "05_reading_graphs.html"}
+    broken = read(result.feedback["05_reading_graphs.html"].decode()).text
+    assert "is no JSON, or cut off" in broken and "05_reading_graphs cannot be read" in broken
+    assert [one.points for one in result.exercises] == [SOFTMAX.points, 0]
+
+
 def test_a_cell_that_is_missing_is_named():
     page = read(page_of("x = 1", cell="other"))
     assert f"{NOTEBOOK}: no cell 'cell-37'" in page.text

@@ -9,8 +9,7 @@ from pathlib import Path
 import edutorch
 
 from ...errors import EdutorchError
-
-VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")
+from .gradescope import VISIBILITIES
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
