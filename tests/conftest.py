@@ -17,6 +17,7 @@ import pytest
 import edutorch
 from tests import tables
 from tests.devices import device  # noqa: F401  (a fixture for all)
+from tests.lessons import table
 from tests.oracle import require_torch
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -86,6 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(HangGuard())
     config.pluginmanager.register(tables)
+    config.pluginmanager.register(table)
 
 
 @pytest.fixture(autouse=True)

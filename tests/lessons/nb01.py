@@ -1,0 +1,9 @@
+"""What `notebooks/01_scalar_autograd.ipynb` promises."""
+
+from __future__ import annotations
+
+PROMISES = [
+    r"a\.grad = 4\.0  b\.grad = 2\.0",
+    r"yours     (.*)\nedutorch  \1\n",
+    r"x\.grad = 18 \+ 6 = 24",
+]

@@ -1,0 +1,28 @@
+"""What `notebooks/09_data_loading.ipynb` promises."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from tests.lessons.outputs import printed, shown
+
+
+def check(cell_outputs: list[Any]) -> None:
+    if sys.platform != "linux":
+        pytest.skip("its workers are forked from the notebook")
+    for words in (
+        "sample = 42 of the batch",
+        'of the cell: raise ValueError("the picture is empty")',
+        "is killed by signal: SIGKILL",
+        "two epochs differ:      True",
+        "two runs are the same:  True",
+    ):
+        assert words in printed(cell_outputs)
+    texts = [data.get("text/plain", "") for data in shown(cell_outputs)]
+    assert len([data for data in shown(cell_outputs) if "image/png" in data]) == 5
+    assert "True" in texts, "the order is the same with and without workers"
+    assert "[[0, 2, 4, 6], [1, 3, 5, 7]]" in texts
+    assert texts[-1] == "[]", "no process is left"

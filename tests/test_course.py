@@ -1,0 +1,120 @@
+"""The course as a whole: no name before it is introduced, nothing unsaid about what it takes."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import textwrap
+
+import pytest
+
+import edutorch
+from edutorch.classroom import EXERCISES, load_exercises
+from tests.lessons.metadata import (
+    EVERYWHERE,
+    KEYS,
+    NOTEBOOKS,
+    is_mentioned,
+    names_used,
+    read,
+    source,
+    stems,
+)
+
+STEMS = stems()
+load_exercises()
+
+
+def test_the_readme_lists_every_notebook():
+    assert sorted(STEMS) == sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_a_notebook_says_what_it_takes(stem):
+    said = read(stem)["metadata"].get("edutorch", {})
+    assert set(said) == KEYS
+    assert said["part"] in ("I", "II", "III", "IV", "V", "VI")
+    assert 0 < said["seconds"] <= 60 and 0 < said["megabytes"] <= 1024
+    assert isinstance(said["browser"], bool) and set(said["needs"]) <= {"gpu", "dist", "onnx"}
+
+
+def cells_with_names(stem):
+    """Return the cells of a notebook; each with its text, and the names of edutorch it uses."""
+    modules = {}
+    for cell in read(stem)["cells"]:
+        text = source(cell)
+        is_code = cell["cell_type"] == "code"
+        yield text, list(dict.fromkeys(names_used(text, modules))) if is_code else None
+
+
+def unknown_names(stem, known):
+    """Return the names that a notebook uses before it says what they are, and those it uses."""
+    said, unknown, used = "", [], set()
+    new = set(read(stem)["metadata"].get("edutorch", {}).get("introduces", ()))
+    for text, names in cells_with_names(stem):
+        if names is None:
+            said += text + "\n"
+            continue
+        for name in names:
+            used.add(name)
+            if name in known or name in EVERYWHERE:
+                continue
+            if name not in new:
+                unknown.append(f"{name}: not in `introduces`")
+            elif not is_mentioned(name, said):
+                unknown.append(f"{name}: in no text before it is used")
+    return list(dict.fromkeys(unknown)), used
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_no_name_is_used_before_it_is_introduced(stem):
+    earlier = STEMS[: STEMS.index(stem)]
+    known = {
+        name for other in earlier for name in read(other)["metadata"]["edutorch"]["introduces"]
+    }
+    new = set(read(stem)["metadata"]["edutorch"]["introduces"])
+    unknown, used = unknown_names(stem, known)
+    if not stem.startswith("00"):
+        assert unknown == []
+    assert new - used == set(), "introduced, but used in no cell"
+    assert new & known == set(), "introduced earlier"
+
+
+@pytest.mark.parametrize("stem", [stem for stem in STEMS if not stem.startswith("00")])
+def test_a_notebook_has_three_exercises_that_mark_the_graph(stem):
+    exercises = [exercise for exercise in EXERCISES.values() if exercise.notebook == stem]
+    assert len(exercises) >= 3
+    for exercise in exercises:
+        assert any(hint.mark for hint in exercise.hints), exercise.id
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_a_model_runs_on_the_strict_device(stem):
+    """The strict device refuses what a graphics card refuses."""
+    lesson = importlib.import_module(f"tests.lessons.nb{stem[:2]}")
+    for package in getattr(lesson, "PACKAGES", ()):
+        pytest.importorskip(package, reason=f"needs {package}: the extra `course`")
+    names = {}
+    for cell in read(stem)["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile(definitions(source(cell)), stem, "exec"), names)
+    device = edutorch.device("strict")
+    exec(
+        compile(textwrap.dedent(lesson.STRICT), f"STRICT of {stem}", "exec"),
+        {**names, "device": device},
+    )
+
+
+def definitions(code):
+    """Return a program's imports, functions, classes and constants, without what it computes."""
+    kept = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
+    tree = ast.parse(code)
+    tree.body = [node for node in tree.body if isinstance(node, kept) or is_constant(node)]
+    return tree
+
+
+def is_constant(node):
+    if not isinstance(node, ast.Assign):
+        return False
+    allowed = ast.Constant | ast.Tuple | ast.List | ast.Dict | ast.UnaryOp | ast.expr_context
+    return all(isinstance(part, allowed | ast.unaryop) for part in ast.walk(node.value))
