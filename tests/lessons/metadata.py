@@ -35,7 +35,8 @@ def read(stem: str) -> dict[str, Any]:
 def stems() -> list[str]:
     """Return the notebooks in the order of the course, which is that of the README's table."""
     text = (NOTEBOOKS / "README.md").read_text("utf-8")
-    return list(dict.fromkeys(re.findall(r"`?(\d\d_\w+)\.ipynb`?", text)))
+    listed = dict.fromkeys(re.findall(r"`?(\d\d_\w+)\.ipynb`?", text))
+    return [stem for stem in listed if (NOTEBOOKS / f"{stem}.ipynb").exists()]
 
 
 def source(cell: dict[str, Any]) -> str:
