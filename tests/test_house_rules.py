@@ -66,6 +66,7 @@ LAYERS = (
     {"compilation"},
     {"jit"},
     {"viz"},
+    {"datasets"},
     {"classroom"},
     {"compat"},  # what PyTorch has, with nothing to teach: nothing below reads it
     {"cli", "__main__"},

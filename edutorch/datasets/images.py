@@ -84,12 +84,12 @@ def load_photo(name: str) -> Tensor:
 def load_nuclei() -> tuple[Tensor, Tensor]:
     """Return a microscope's image of cell nuclei, and the nucleus that each pixel belongs to.
 
-    Both are 512 × 512: the image float32 from 0 to 1, the masks int64, 0 for the background and 1
-    to 183 for the nuclei, drawn by hand. From stardist (BSD-3).
+    Both are 512 × 512: the image float32 from 0 to 1, the masks int64, 0 for the background and
+    another number for each of the 125 nuclei, drawn by hand. From stardist (BSD-3).
 
     >>> image, masks = load_nuclei()
     >>> image.shape, masks.unique().numel() - 1
-    (torch.Size([512, 512]), 183)
+    (torch.Size([512, 512]), 125)
     """
     purpose = "datasets.load_nuclei"
     image, masks = (
