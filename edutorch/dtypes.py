@@ -13,10 +13,14 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from .errors import ArgumentError
+from .errors import ArgumentError, MissingExtraError
+
+try:  # a browser may lack it: then bfloat16 is a name, and says what to install
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -73,6 +77,25 @@ class dtype:
         return self.name
 
 
+class AbsentType:
+    """Stands for the NumPy dtype of bfloat16 without ml_dtypes: equal to none, accepted by none."""
+
+    name, kind, char, itemsize = "bfloat16", "V", "E", 2
+
+    def __repr__(self) -> str:
+        return "bfloat16, which needs ml_dtypes"
+
+
+class AbsentDtype(dtype):
+    """The dtype bfloat16 without ml_dtypes: `as_dtype` refuses it."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name, self.category = "bfloat16", 2
+        self.numpy: Any = AbsentType()
+
+
 bool = dtype("bool", np.bool_)
 uint8 = dtype("uint8", np.uint8)
 int8 = dtype("int8", np.int8)
@@ -80,7 +103,7 @@ int16 = dtype("int16", np.int16)
 int32 = dtype("int32", np.int32)
 int64 = dtype("int64", np.int64)
 float16 = dtype("float16", np.float16)
-bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16)
+bfloat16 = AbsentDtype() if ml_dtypes is None else dtype("bfloat16", ml_dtypes.bfloat16)
 float32 = dtype("float32", np.float32)
 float64 = dtype("float64", np.float64)
 complex64 = dtype("complex64", np.complex64)
@@ -91,7 +114,7 @@ half, float, double = float16, float32, float64
 cfloat, cdouble = complex64, complex128
 
 ALL = (
-    bool, uint8, int8, int16, int32, int64, float16, bfloat16,
+    bool, uint8, int8, int16, int32, int64, float16, *(() if ml_dtypes is None else (bfloat16,)),
     float32, float64, complex64, complex128,
 )  # fmt: skip
 _BY_NUMPY = {entry.numpy: entry for entry in ALL}
@@ -121,7 +144,9 @@ def of(array_dtype: np.dtype[Any]) -> dtype:
 def as_dtype(value: Any) -> dtype:
     """Return the dtype for an argument `dtype`: a dtype, or a Python type.
 
-    Raises: TypeError: it is something else, such as a string.
+    Raises:
+        TypeError: it is something else, such as a string.
+        MissingExtraError: it is bfloat16, and ml_dtypes is not installed.
 
     >>> as_dtype(float).name
     'float64'
@@ -129,6 +154,10 @@ def as_dtype(value: Any) -> dtype:
     if value.__class__ is dtype:
         return value
     result = BY_PYTHON.get(value) if value.__class__ is type else None
+    if isinstance(value, AbsentDtype):
+        raise MissingExtraError(
+            value.name, "ml_dtypes is not installed", hint="pip install ml_dtypes"
+        )
     if result is None:
         name = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
         raise TypeError(f"dtype must be a type such as edutorch.float32, got {name}")
@@ -276,7 +305,7 @@ class finfo:
             raise ArgumentError(
                 "finfo", f"expected a floating type, got {floating}", hint="use iinfo"
             )
-        info = ml_dtypes.finfo(floating.to_real().numpy)
+        info = (ml_dtypes or np).finfo(floating.to_real().numpy)
         self.bits = info.bits
         self.dtype = floating.to_real().name
         for name in finfo.__annotations__:

@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy
 
+from .platform import HAS_THREADS
+
 __all__ = [
     "Blas", "LONG", "LONG_SIDE", "all_threads", "blas", "interruptible", "limit_threads",
     "one_thread", "release_threads", "use_threads",
@@ -220,7 +222,7 @@ def interruptible(function: Callable[..., Any], *arguments: Any, **settings: Any
     after an interrupt. In threads other than the main one, which receive no signals, it is called
     directly.
     """
-    if current_thread() is not main_thread():
+    if not HAS_THREADS or current_thread() is not main_thread():
         return function(*arguments, **settings)
     done, outcome = Event(), []
     context = copy_context()  # with NumPy's settings for floating-point errors

@@ -11,7 +11,6 @@ import ctypes
 import functools
 import importlib
 import importlib.util
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +19,9 @@ import numpy as np
 from ..errors import DeviceError
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
+from .platform import IS_WINDOWS
 
-_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_DRIVER = "nvcuda.dll" if IS_WINDOWS else "libcuda.so.1"
 _HINT = (
     'a "cuda" device needs an NVIDIA GPU with its driver, and pip install "edutorch[cuda]"; '
     'without them use device="cpu"'

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from .. import dtypes
 from . import cupy_names
 from .array_surface import ArraySurface, Index
 from .numpy import Array, writable_view
@@ -24,7 +24,7 @@ WAITING = {
 }  # fmt: skip
 """Functions and methods where the host waits for the size of the result."""
 
-_TYPES_BY_CHAR = {"E": np.dtype(ml_dtypes.bfloat16)}
+_TYPES_BY_CHAR = {"E": dtypes.bfloat16.numpy}
 
 
 def synchronisations() -> int:

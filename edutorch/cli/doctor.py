@@ -20,6 +20,7 @@ from pathlib import Path
 
 from .. import kernels
 from ..backends import ACCELERATOR
+from ..backends.platform import HAS_PROCESSES, WHERE
 from ..errors import DeviceError, missing_extra
 
 # The purpose of each extra, and its modules by distribution.
@@ -132,6 +133,8 @@ def _kernels(section: str) -> Finding:
     if importlib.util.find_spec("numba") is None:
         detail = "none: they are compiled by numba, which is not installed"
         return Finding(section, "kernels", None, detail, 'pip install "edutorch[fast]"')
+    if not HAS_PROCESSES:
+        return Finding(section, "kernels", None, f"none: numba does not run {WHERE}")
     command = [sys.executable, "-m", "edutorch", "warmup", "--check"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..backends.platform import caches_of_user
+
 __all__ = ["import_source", "install_locator", "user_cache_folder"]
 
 DEFINITIONS = re.compile(rb"^from \.\.\.[^(\n]*$", re.MULTILINE)
@@ -50,12 +52,7 @@ def user_cache_folder(name: str) -> Path:
 
 def default_cache() -> str:
     """Return the folder for the cache of this user."""
-    parent = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    if not parent and sys.platform == "win32":
-        parent = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
-    elif not parent:
-        parent = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
-    return os.path.join(parent, "edutorch")
+    return os.path.join(os.environ.get("NUMBA_CACHE_DIR") or caches_of_user(), "edutorch")
 
 
 def remove_own_folder(folder: Path, process: int) -> None:

@@ -11,7 +11,6 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .. import dtypes
@@ -42,7 +41,7 @@ SCALARS = {
         "float16", "float32", "float64", "complex64", "complex128",
     )
 }  # fmt: skip
-SCALARS["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
+SCALARS["bfloat16"] = dtypes.bfloat16.numpy
 
 
 class Decoder:

@@ -14,22 +14,26 @@ import zlib
 from collections import OrderedDict
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-import safetensors
-from safetensors.numpy import save as to_safetensors
 
+from .. import dtypes
 from ..core.tensor import wrap
-from ..errors import EdutorchError
+from ..errors import EdutorchError, MissingExtraError
 from .decode import Decoder, MapLocation, move_to_location
 from .encode import Encoder, byte_view
 from .safe_classes import CheckpointError, NotDataError, damaged_error
+
+try:  # a browser may lack it
+    import safetensors
+    from safetensors.numpy import save as to_safetensors
+except ImportError:
+    safetensors = None
 
 FORMAT = "edutorch"
 METADATA_KEYS = ("crc32", "format", "structure")
 
 _TYPES = {
-    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16,
+    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": dtypes.bfloat16.numpy,
     "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8, "U8": np.uint8,
     "U16": np.uint16, "U32": np.uint32, "U64": np.uint64, "BOOL": np.bool_, "C64": np.complex64,
 }  # fmt: skip
@@ -42,8 +46,11 @@ def encode_file(obj: object, only_data: bool = False) -> bytes:
         obj: what to save.
         only_data: refuse objects that would be pickled, since `load` reads only data by default.
 
-    Raises: CheckpointError: it cannot be pickled, or is not data.
+    Raises:
+        CheckpointError: it cannot be pickled, or is not data.
+        MissingExtraError: safetensors is not installed.
     """
+    require_safetensors("save")
     packer = Encoder()
     try:
         tree = packer.encode(obj)
@@ -62,6 +69,13 @@ def encode_file(obj: object, only_data: bool = False) -> bytes:
         "crc32": str(zlib.crc32(structure.encode())),
     }
     return to_safetensors(packer.arrays.arrays, metadata)
+
+
+def require_safetensors(purpose: str) -> None:
+    if safetensors is None:
+        raise MissingExtraError(
+            purpose, "safetensors is not installed", hint="pip install safetensors"
+        )
 
 
 def read(data: bytes, name: str, where: MapLocation, weights_only: bool = True) -> Any:
@@ -121,8 +135,11 @@ def parse_file(data: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str,
 
     safetensors compares the sizes in its header with the file's before memory is allocated.
 
-    Raises: CheckpointError: it is another kind of file, cut short, or damaged.
+    Raises:
+        CheckpointError: it is another kind of file, cut short, or damaged.
+        MissingExtraError: safetensors is not installed.
     """
+    require_safetensors("load")
     try:
         entries = safetensors.deserialize(data)
         length = int.from_bytes(data[:8], "little")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
+from ..backends.platform import IS_POSIX
 from ..errors import missing_extra
 from .process import defer_interrupts
 
@@ -85,7 +86,7 @@ def write_atomically(f: Any, data: bytes) -> None:
 
 def fsync_folder(folder: Path) -> None:
     """Flush a folder's entries to disk, where the system supports it."""
-    if os.name != "posix":
+    if not IS_POSIX:
         return
     entry = os.open(folder, os.O_RDONLY)
     try:
@@ -130,7 +131,7 @@ def remove_stale_files(target: Path) -> None:
 
 def is_process_alive(process: int) -> bool:
     """Return True if a process of this machine is running."""
-    if os.name != "posix":
+    if not IS_POSIX:
         return process == os.getpid()  # a file in use cannot be removed there anyway
     try:
         os.kill(process, 0)

@@ -17,7 +17,6 @@ often.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import signal
@@ -31,6 +30,8 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import Any
+
+from ..backends.platform import HAS_THREADS, c_function
 
 __all__ = [
     "BackgroundWorker", "compiler", "defer_interrupts", "hold_interrupts", "interruptible_once",
@@ -138,9 +139,7 @@ def keep_freed_memory() -> bool:
     cache of our own could not do better, as measured: with these settings there are no page
     faults.) The price is that the process does not shrink. Returns False if glibc is not used.
     """
-    if sys.platform != "linux":
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = c_function("mallopt")
     if mallopt is None:
         return False
     wishes = ((_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 256 << 20), (_MMAP_MAX, 0))
@@ -181,7 +180,13 @@ class BackgroundWorker:
         self._reset()
 
     def submit(self, job: Callable[[], object]) -> None:
-        """Queue a job. An exception in it ends the thread; the next job starts a new one."""
+        """Queue a job. An exception in it ends the thread; the next job starts a new one.
+
+        Without threads it is done at once.
+        """
+        if not HAS_THREADS:
+            job()
+            return
         self._jobs.append(job)
         self._available.release()
         self.start()

@@ -100,7 +100,7 @@ def test_a_thread_that_is_gone_is_nobody():
 
 def test_elsewhere_nothing_is_done(monkeypatch, other):
     ThreadAffinity(None).pin_to_current()
-    monkeypatch.setattr(interpreter, "is_linux", lambda: False)
+    monkeypatch.setattr(interpreter, "c_function", lambda name: None)
     monkeypatch.setattr(os, "sched_setaffinity", pytest.fail, raising=False)
     kept = ThreadAffinity(other.native_id)
     kept.pin_to_current()

@@ -13,6 +13,7 @@ from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
 from ...backends.batching_rules import VmapError
 from ...backends.numpy import Array
+from ...backends.platform import HAS_THREADS
 from ...errors import CodeLocation, GradientError, ShapeError, user_location
 from ...events import BackwardEnded, backward_event, step_event, work
 from ...modes import current, override_modes
@@ -410,7 +411,7 @@ _DEPTH = Depth()
 def run_nested(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function that may recurse; deep inside, in a new thread."""
     level = _DEPTH.level
-    if level >= LEVELS_PER_THREAD:
+    if level >= LEVELS_PER_THREAD and HAS_THREADS:
         return run_in_new_thread(function, arguments)
     _DEPTH.level = level + 1
     try:

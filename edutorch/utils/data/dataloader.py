@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from ... import cuda
+from ...backends.platform import HAS_PROCESSES, WHERE
 from ...dtypes import int64
 from ...errors import refuse_unknown_keywords, warn
 from ...events import work
@@ -179,7 +180,7 @@ class DataLoader(Generic[Sample]):
         return self.batch_sampler if self._is_batched else self.sampler
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.num_workers:
+        if not self.num_workers or not HAS_PROCESSES:
             return SingleProcessIterator(self)
         if self._iterator is not None and not self._iterator.is_over:
             return self._iterator.restart(self)
@@ -201,7 +202,14 @@ class DataLoader(Generic[Sample]):
         return total
 
     def check_worker_number_rationality(self) -> None:
-        """Warn if there are more workers than CPUs that this process may use."""
+        """Warn if there are more workers than CPUs that this process may use, or can be none."""
+        if not HAS_PROCESSES:
+            if self.num_workers:
+                warn(
+                    f"This DataLoader loads in this process, as with num_workers=0: {WHERE} there "
+                    "are no others"
+                )
+            return
         affinity = getattr(os, "sched_getaffinity", None)
         most = len(affinity(0)) if affinity else os.cpu_count() or 1
         if self.num_workers > most:
@@ -319,7 +327,7 @@ class SingleProcessIterator(BatchIterator):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
-        if loader.timeout:
+        if loader.timeout and not loader.num_workers:
             raise ValueError("DataLoader: timeout has a meaning only with num_workers > 0")
         self._is_iterable = loader._is_iterable
         self._fetch = make_worker_config(loader, 0, self._base_seed).make_fetcher()

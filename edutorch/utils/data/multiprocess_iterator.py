@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from multiprocessing import util
 from multiprocessing.context import BaseContext
 from typing import Any
 
+from ...backends.platform import IS_LINUX
 from ...errors import warn
 from ..process import defer_interrupts
 from . import batch_transport
@@ -42,7 +42,7 @@ def resolve_context(context: str | BaseContext | None) -> BaseContext:
     """
     if context is None:
         start_method = multiprocessing.get_start_method(allow_none=True)
-        fork = "fork" if sys.platform == "linux" else None
+        fork = "fork" if IS_LINUX else None
         return multiprocessing.get_context(start_method or fork)
     if isinstance(context, str):
         methods = multiprocessing.get_all_start_methods()

@@ -7,7 +7,6 @@ and the worker notices when its parent process has ended: the pipe is closed.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import queue
 import random
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ... import settings
+from ...backends.platform import c_function
 from ...modes import current, switch
 from ...ops import manual_seed
 from ...ops import random as generators
@@ -153,11 +153,9 @@ def reset_inherited_state(config: WorkerConfig) -> None:
 
 def die_with_parent(parent: int | None) -> None:
     """Make Linux kill this process when its parent ends, for whatever reason."""
-    if parent is None or sys.platform != "linux":
-        return
-    try:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
-        return  # no prctl in this C library: rely on the closed pipe
+    control = c_function("prctl")
+    if parent is None or control is None:
+        return  # rely on the closed pipe
+    control(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         os._exit(1)  # the parent ended before the call

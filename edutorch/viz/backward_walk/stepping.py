@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...backends.numpy import Array
+from ...backends.platform import HAS_THREADS
 from ...core.autograd.engine import OutputGradients, conjugate, unbroadcast
 from ...core.autograd.graph import Node
 from ...core.tensor import Tensor
@@ -31,6 +32,8 @@ class WalkAbandoned(BaseException):
 
 class Stepper:
     """Runs `work` on a thread of its own; it stops at each `hold` until it may go on.
+
+    Where there are no threads, all of it is done at the start, and the steps are shown afterwards.
 
     Attributes:
         stations: the steps that have been done so far.
@@ -50,6 +53,10 @@ class Stepper:
     def start(self, work: Callable[[], None], listener: Callable[[Any], None]) -> None:
         """Begin, with the modes that are in force here, and wait for the first `hold`."""
         context = contextvars.copy_context()
+        if not HAS_THREADS:
+            context.run(self._run, work, listener)
+            self.advance(0)
+            return
         self.thread = threading.Thread(
             target=context.run, args=(self._run, work, listener), name="edutorch-walk", daemon=True
         )
@@ -82,6 +89,8 @@ class Stepper:
         Args:
             leave: whether the work may be abandoned here; otherwise it goes on if nobody waits.
         """
+        if not HAS_THREADS:
+            return
         with self._changed:
             self._resting = True
             self._changed.notify_all()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ...backends.platform import run_beside
 from ...errors import EdutorchError
 from ..render.static import Drawing
 from .interpreter import display_in_cell
@@ -67,7 +68,7 @@ class ViewWithFallback:
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, None)
         self._view = display_in_cell(data, raw=True, metadata=metadata, display_id=True)
         self._below = display_in_cell(self._bundle({}), raw=True, display_id=True)
-        threading.Thread(target=self._draw, args=(bundle_of,), name=THREAD, daemon=True).start()
+        run_beside(THREAD, self._draw, bundle_of)
 
     def _bundle(self, picture: dict[str, Any]) -> dict[str, Any]:
         html = html_of(self.key, AT_REST, picture, "The picture of when the cell ran")
@@ -112,10 +113,7 @@ class FallbackPicture:
         self.due = float("inf")
         if self._handle is None:
             self._handle = display_in_cell({"text/html": ""}, raw=True, display_id=True)
-            show = threading.Thread(
-                target=self._show, args=(drawing, step), name=THREAD, daemon=True
-            )
-            show.start()
+            run_beside(THREAD, self._show, drawing, step)
 
     def _show(self, drawing: Callable[[], Drawing], step: int) -> None:
         sentence = SENTENCE.format(step=step)

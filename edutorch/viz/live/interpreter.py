@@ -20,7 +20,6 @@ A setting counts from the next loop, message or output on. Everything is put bac
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -32,6 +31,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
+
+from ...backends.platform import c_function
 
 JSON = dict[str, Any]
 """What is read from JSON, or becomes JSON: a part of a message."""
@@ -140,7 +141,7 @@ class ThreadAffinity:
 
     def __init__(self, thread: int | None) -> None:
         self._thread = thread
-        self._current_cpu = getattr(ctypes.CDLL(None), "sched_getcpu", None) if is_linux() else None
+        self._current_cpu = c_function("sched_getcpu")
         self._last = -1  # the processor it was last pinned to
         self._due = 0.0
 
@@ -178,10 +179,6 @@ class ThreadAffinity:
 def allowed_cpus(thread: int) -> frozenset[int]:
     """Return where a thread may run; read once, because later another view may have pinned it."""
     return frozenset(os.sched_getaffinity(thread))
-
-
-def is_linux() -> bool:
-    return sys.platform == "linux"
 
 
 def sending_thread() -> int | None:

