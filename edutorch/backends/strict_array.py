@@ -24,7 +24,8 @@ WAITING = {
 }  # fmt: skip
 """Functions and methods where the host waits for the size of the result."""
 
-_TYPES_BY_CHAR = {"E": dtypes.bfloat16.numpy}
+BFLOAT16 = "E"
+"""What CuPy calls bfloat16 in the list of a ufunc's loops."""
 
 
 def synchronisations() -> int:
@@ -145,9 +146,16 @@ def has_loop(name: str, input_dtypes: tuple[np.dtype | None, ...]) -> bool:
 def _accepts(loop: str, input_dtypes: Sequence[np.dtype | None]) -> bool:
     """Return True if a loop such as "ff->f" takes these dtypes (None: a Python number)."""
     return all(
-        dtype is None or np.can_cast(dtype, _TYPES_BY_CHAR.get(wanted, wanted))
+        dtype is None or can_cast(dtype, wanted)
         for dtype, wanted in zip(input_dtypes, loop, strict=False)
     )
+
+
+def can_cast(dtype: np.dtype, wanted: str) -> bool:
+    """Return whether a dtype can be cast safely to that of a character."""
+    if wanted == BFLOAT16:
+        return dtypes.bfloat16 in dtypes.ALL and np.can_cast(dtype, dtypes.bfloat16.numpy)
+    return np.can_cast(dtype, wanted)
 
 
 # The array ------------------------------------------------------------------------------

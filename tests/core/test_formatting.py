@@ -134,6 +134,7 @@ def as_both(array: np.ndarray, dtype_name: str, torch):
 
 @tried("seed", range(25))
 @pytest.mark.parametrize("dtype_name", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.oracle
 def test_floats_like_pytorch(dtype_name, seed):
     torch = require_torch()
     random = np.random.default_rng(seed)
