@@ -358,6 +358,22 @@ def test_no_address_of_another_machine():
     assert not problems, problems
 
 
+PLATFORM = {"platform.py", "graphviz_worker.py"}
+"""Where the platform may be asked for: the second is a script of a process of its own."""
+
+
+def questions_about_the_platform(path: Path) -> list[str]:
+    if path.name in PLATFORM:
+        return []
+    return re.findall(r"\bsys\.platform\b|\bos\.name\b|\bplatform\.system\(", text_of(path))
+
+
+def test_one_place_says_what_the_platform_can_do():
+    """`backends/platform.py`: so that no file is forgotten where a platform lacks something."""
+    problems = broken(MODULES, questions_about_the_platform)
+    assert not problems, problems
+
+
 FOLDERS = sorted({path.parent for path in MODULES}) + [
     ROOT / name for name in ("tests", "benchmarks", "docs", "notebooks", "widgets")
 ]

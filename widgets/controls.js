@@ -8,6 +8,7 @@ import { setAttribute, write } from "./dom.js";
 
 const PAUSE_ICON = "M4,3h3v10h-3zM9,3h3v10h-3z";
 const RESUME_ICON = "M4,3l9,5l-9,5z";
+const STOP_ICON = "M4,4h8v8h-8z";
 const STEP_ICON = "M3,3l7,5l-7,5zM11,3h2v10h-2z";
 
 // The slider: a tenth of a step in a second on the left, then ten times as fast with each third,
@@ -30,8 +31,12 @@ export function positionOf(speed) {
 }
 
 export class Controls {
-  /** @param {(command: Command) => void} send */
-  constructor(send) {
+  /**
+   * @param {(command: Command) => void} send
+   * @param {{inTab: boolean, unheard: string}} [channel] how commands reach Python
+   */
+  constructor(send, channel = { inTab: false, unheard: "" }) {
+    this.unheard = channel.unheard !== "";
     this.element = document.createElement("div");
     this.element.className = "edutorch-controls";
     const status = document.createElement("div");
@@ -48,7 +53,11 @@ export class Controls {
     this.one = button("one-step", "Step", "Run one training step, then pause again", STEP_ICON);
     this.toggle.onclick = () => send({ type: this.paused ? "resume" : "pause" });
     this.one.onclick = () => send({ type: "step" });
+    this.stop = button("stop", "Stop", "Stop the training, as Ctrl-C does", STOP_ICON);
+    this.stop.onclick = () => send({ type: "stop" });
     buttons.append(this.toggle, this.one);
+    // Elsewhere the notebook's own button interrupts the kernel; in a browser tab that does nothing.
+    if (channel.inTab) buttons.append(this.stop);
     const speed = document.createElement("label");
     speed.className = "speed";
     const word = document.createElement("span");
@@ -92,8 +101,10 @@ export class Controls {
     setAttribute(this.state, "data-beat", String(Math.floor(Date.now() / BEAT) % 2)); // no messages, no beat
     setAttribute(this.element, "hidden", state === "still");
     write(this.step, `step ${step}`);
-    setAttribute(this.toggle, "disabled", over);
-    setAttribute(this.speed, "disabled", over);
+    const deaf = over || (this.unheard && state === "running");
+    setAttribute(this.toggle, "disabled", deaf);
+    setAttribute(this.speed, "disabled", deaf);
+    setAttribute(this.stop, "disabled", over);
     if (document.activeElement !== this.speed) this.speed.value = String(positionOf(speed));
     const told = speed === null ? "as fast as it can" : `${Number(speed.toPrecision(2))} steps/s`;
     write(this.told, told);

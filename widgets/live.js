@@ -5,6 +5,7 @@ import { Curves } from "./curve.js";
 import { Details } from "./details.js";
 import { Legend } from "./legend.js";
 import { showThumbnails } from "./thumbnails.js";
+import { Channel } from "./channel.js";
 import { Controls } from "./controls.js";
 import { OnScreen, Viewport } from "./viewport.js";
 import { boxOfGroup, makeFoldable, tween } from "./folds.js";
@@ -36,14 +37,15 @@ class LiveView {
   /** @param {Model} model @param {HTMLElement} element */
   constructor(model, element) {
     this.model = model;
-    this.controls = new Controls((command) => model.send(command));
+    this.channel = new Channel(model);
+    this.controls = new Controls((command) => this.channel.send(command), this.channel);
     this.curves = new Curves();
     this.details = new Details();
     this.legend = new Legend();
     this.draw = () => this.drawSoon();
     this.send = (/** @type {Command} */ command) => this.say(command);
     this.viewport = new Viewport(this.draw);
-    this.onScreen = new OnScreen((command) => model.send(command));
+    this.onScreen = new OnScreen((command) => this.channel.send(command));
     /** @type {Graph | null} */
     this.graph = null;
     this.frame = 0;
@@ -94,14 +96,14 @@ class LiveView {
     this.heard = () => this.hear();
     model.on("change:patch", this.heard);
     this.connection = new Connection(model, (state) => this.connected(state));
-    model.send({ type: "ready" });
+    this.channel.send({ type: "ready" });
     this.hear();
   }
 
   /** @param {Command} command */
   say(command) {
     if (command.type === "open") this.opened = command.group ?? "";
-    this.model.send(command);
+    this.channel.send(command);
   }
 
   /** Say it where nobody sends any more: else the last state would stand there for ever. @param {string} state */
@@ -126,6 +128,12 @@ class LiveView {
     if (this.frame === 0) this.frame = requestAnimationFrame(() => this.drawNow());
   }
 
+  /** What is said above the graph. @param {Patch} patch */
+  saying(patch) {
+    if (patch.state === "interrupted") return interruptedIn(patch.step);
+    return patch.state === "running" ? this.channel.unheard : "";
+  }
+
   drawNow() {
     this.frame = 0;
     // Asked before anything is written: afterwards the whole page would have to be laid out for it.
@@ -140,9 +148,9 @@ class LiveView {
     if (!patch.state) return;
     this.parts = {};
     // Python waits for somebody who can press Resume, but not for an empty room.
-    if (patch.state === "paused" && !this.controls.paused && !this.lost) this.model.send({ type: "ready" });
+    if (patch.state === "paused" && !this.controls.paused && !this.lost) this.channel.send({ type: "ready" });
     this.controls.show(patch);
-    write(this.gone, this.lost || (patch.state === "interrupted" ? interruptedIn(patch.step) : ""));
+    write(this.gone, this.lost || this.saying(patch));
     this.curves.show(this.model.get("curves") ?? {}, patch.latest);
     this.panels.show(patch);
     this.toolbar.show(patch, this.graph);
@@ -244,6 +252,7 @@ class LiveView {
   dispose() {
     cancelAnimationFrame(this.frame);
     document.removeEventListener("scroll", this.draw, { capture: true });
+    this.channel.close();
     this.model.off("change:picture", this.draw);
     this.model.off("change:patch", this.heard);
     this.viewport.dispose();

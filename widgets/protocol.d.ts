@@ -309,9 +309,11 @@ export type Curves = Record<string, [number, number | null][]>;
  * screen, now and then while a loop runs; no numbers of others are computed for an update, then.
  */
 export interface Command {
+  /** In a browser tab, where each command is sent twice: what tells the second from a new one. */
+  id?: string;
   /** For "speed": steps per second, null for as fast as it can. */
   value?: number | null;
-  type: "pause" | "resume" | "step" | "ready" | "open" | "close" | "open_all" | "close_all" | "tab" | "find" | "speed" | "goto" | "compare" | "touch" | "toy" | "walk" | "seen";
+  type: "pause" | "resume" | "step" | "stop" | "ready" | "open" | "close" | "open_all" | "close_all" | "tab" | "find" | "speed" | "goto" | "compare" | "touch" | "toy" | "walk" | "seen";
   group?: string;
   /** For "tab": its number. */
   tab?: number | null;

@@ -28,7 +28,8 @@ HAS_PROCESSES = not IS_BROWSER
 HAS_SIGNALS = not IS_BROWSER
 """Whether Ctrl-C arrives as a signal, between any two instructions."""
 
-WHERE = "in a browser tab" if IS_BROWSER else "on this platform"
+WHERE = "in a browser tab" if IS_BROWSER else f"on {sys.platform}"
+"""As the end of a sentence."""
 
 
 def run_beside(name: str, function: Callable[..., object], *arguments: Any) -> Thread | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import platform
 import re
-import sys
 import zipfile
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ..backends.platform import IS_MACOS, IS_WINDOWS
 
 LINUX = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux"}
 MACOS = {"os_name": "posix", "sys_platform": "darwin", "platform_system": "Darwin"}
@@ -101,9 +102,9 @@ def this_machine() -> str:
     """Return the name of the platform that this Python runs on."""
     machine = platform.machine().lower()
     is_arm = machine in ("arm64", "aarch64")
-    if sys.platform == "win32":
+    if IS_WINDOWS:
         return "windows"
-    if sys.platform == "darwin":
+    if IS_MACOS:
         return "macos-arm" if is_arm else "macos-intel"
     return "linux-arm" if is_arm else "linux"
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ...backends.platform import IS_LINUX, WHERE
 from ...errors import EdutorchError
 from ..attempt import Attempt
 from .attempts import decode_attempt
@@ -58,9 +59,9 @@ class JailFactory:
     """
 
     def __init__(self, settings: Settings = DEFAULT) -> None:
-        if not sys.platform.startswith("linux"):
+        if not IS_LINUX:
             raise MissingWalls(
-                "grade", f"there are no walls for student code on {sys.platform}",
+                "grade", f"there are no walls for student code {WHERE}",
                 hint="grade on Linux, or in a Linux container",
             )  # fmt: skip
         bwrap = settings.bwrap or shutil.which("bwrap") or ""

@@ -7,9 +7,9 @@ for wall in standing():
 from __future__ import annotations
 
 import os
-import sys
 from typing import NamedTuple
 
+from ...backends.platform import IS_LINUX, WHERE
 from .settings import WALLS, Settings
 
 MEANINGS = {
@@ -44,8 +44,8 @@ class Wall(NamedTuple):
 
 def standing() -> list[Wall]:
     """Return all walls; each is tried in a child process."""
-    if not sys.platform.startswith("linux"):
-        why = f"{sys.platform} has none of these; grade on Linux, or in a Linux container"
+    if not IS_LINUX:
+        why = f"there are none of these {WHERE}; grade on Linux, or in a Linux container"
         return [Wall(name, False, why, MEANINGS[name]) for name in WALLS]
     from .probe import probe_all
 

@@ -174,7 +174,10 @@ class Gate:
         self.paused = False
         self.answered = False
         self.released = False
+        self.stopped = False
         self.fetch: Callable[[], bool] | None = None  # see `comm_queue.py`
+        self.rest: Callable[[float], object] = self._wake.wait
+        self.sleep: Callable[[float], object] = time.sleep
 
     @property
     def is_held(self) -> bool:
@@ -196,10 +199,23 @@ class Gate:
         self._steps += 1
         self._wake.set()
 
+    def stop(self) -> None:
+        """End the loop after this step, as Ctrl-C does."""
+        self.stopped = True
+        self.resume()
+
+    def check_stop(self) -> None:
+        """Raise KeyboardInterrupt if the page has asked for it."""
+        if self.stopped:
+            self.stopped = False
+            raise KeyboardInterrupt
+
     def command(self, content: dict[str, Any]) -> None:
         """Do what the page requests. An invalid speed changes nothing."""
         self.answered = True
-        actions = {"pause": self.pause, "resume": self.resume, "step": self.step_once}
+        actions = {
+            "pause": self.pause, "resume": self.resume, "step": self.step_once, "stop": self.stop
+        }  # fmt: skip
         message_type, value = content.get("type"), content.get("value")
         if message_type == "speed" and (value is None or is_pace(value)):
             self.steps_per_second = value
@@ -235,7 +251,7 @@ class Gate:
         """
         for seconds in self.wait_times(limit):
             if not self._fetch_commands():
-                self._wake.wait(seconds)
+                self.rest(seconds)
             meanwhile()
         return not self.released
 
@@ -270,7 +286,7 @@ class Gate:
         """Wait until the next step is due."""
         self._fetch_commands()
         for seconds in self.delay_times():
-            time.sleep(seconds)
+            self.sleep(seconds)
             self._fetch_commands()
 
     async def keep_pace_async(self) -> None:

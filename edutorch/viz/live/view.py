@@ -303,6 +303,8 @@ class View:
         warm_up()
         self._page_state.page = widget = LiveWidget(self._command)
         self._gate.fetch = comm_queue_of(widget)
+        if widget.tab_channel is not None:
+            widget.tab_channel.serve(self._gate)
         self._display = display_in_cell(widget, display_id=True)
         self._fallback = FallbackPicture(widget.key)
 
@@ -355,6 +357,7 @@ class View:
                 with self._standing():
                     self._warn_if_released(self._gate.wait(meanwhile=self._answer))
             self._choose()
+            self._gate.check_stop()
         held = self._awaits or self._gate.is_held or self.history.every is not None
         sampler.begin_step(held, self._gate.fetch is not None)
 
@@ -403,6 +406,7 @@ class View:
                 with self._standing():
                     self._warn_if_released(await self._gate.wait_async(meanwhile=self._answer))
             self._choose()
+            self._gate.check_stop()
         self._sampler.meter.begin()
 
     def _show(self, recorder: Recorder) -> None:

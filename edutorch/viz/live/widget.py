@@ -11,6 +11,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from ...backends.platform import IS_BROWSER
 from ..render.graphviz import folder, graphviz_for_pages, has_page_layout
 from .fallback_picture import ViewWithFallback
 from .interpreter import (
@@ -20,6 +21,7 @@ from .interpreter import (
     in_notebook,
     sending_thread,
 )
+from .tab_channel import TabChannel
 
 ENTRY = "live"
 """The module that the page calls. What it imports, directly or not, is all that is joined."""
@@ -75,6 +77,7 @@ class LiveWidget(anywidget.AnyWidget):
     patch = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
     curves = traitlets.Dict().tag(sync=True)
+    channel = traitlets.Dict().tag(sync=True)  # in a browser tab: see `tab_channel.py`
     key = traitlets.Unicode().tag(sync=True)  # identifies the page's element: `data-view`
 
     def __init__(
@@ -95,6 +98,11 @@ class LiveWidget(anywidget.AnyWidget):
         comm: Any = self.comm
         answer_on_any_thread(comm)
         self._affinity, self._sender = ThreadAffinity(sending_thread()), FastSender(comm)
+        self.tab_channel = None
+        if IS_BROWSER:
+            self.tab_channel = TabChannel(on_command)
+            self.channel = self.tab_channel.description
+            on_command = self.tab_channel.once
         self.on_msg(lambda widget, content, buffers: on_command(content))
 
     def _ipython_display_(self) -> None:
