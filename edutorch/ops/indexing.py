@@ -39,7 +39,7 @@ Index = Any
 
 
 def as_index(index: Index) -> Any:
-    """Convert tensors inside an index to arrays, and lists to index arrays."""
+    """Convert tensors inside an index to arrays, and lists and ranges to index arrays."""
     cls = index.__class__
     if cls is int:
         return index
@@ -48,8 +48,8 @@ def as_index(index: Index) -> Any:
     if isinstance(index, tuple):
         return index if is_view_index(index) else tuple([as_index(part) for part in index])
     index = as_plain_array(array_of(index))
-    if isinstance(index, list):
-        index = host_array(index) if index else np.zeros(0, np.int64)
+    if isinstance(index, list | range):
+        index = host_array(list(index)) if index else np.zeros(0, np.int64)
     if not hasattr(index, "dtype"):
         return index
     if index.dtype.kind not in "iub":

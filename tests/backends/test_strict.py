@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import edutorch
 from edutorch import backends
 from edutorch.backends import strict
 from edutorch.backends.strict import StrictArray, xp
@@ -92,6 +93,12 @@ def test_two_masks_in_one_index():
     x = on_device(X)
     with pytest.raises(IndexError, match="more than one boolean array"):
         x[x[:, 0] > 0, x[0] > 0]
+
+
+def test_a_range_is_an_index():
+    x = edutorch.tensor([[1.0, 2.0], [3.0, 4.0]], device="strict")
+    columns = edutorch.tensor([1, 0], device="strict")
+    assert x[range(2), columns].tolist() == [2.0, 3.0]
 
 
 # Where CuPy answers otherwise than NumPy -------------------------------------------------------
