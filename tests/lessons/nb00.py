@@ -6,6 +6,12 @@ from typing import Any
 
 from tests.lessons.outputs import drawn_by_graphviz, ends_with_step, percent, pictures_of, shown
 
+STRICT = """
+model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).to(device)
+images, targets = torch.rand(20, 64, device=device), torch.arange(20, device=device) % 10
+nn.CrossEntropyLoss()(model(images), targets).backward()
+"""
+
 
 def check(cell_outputs: list[Any]) -> None:
     """The gradient is 8, the graph is drawn, the digits are read, a picture stays."""

@@ -13,6 +13,12 @@ PROMISES = [
     r"h\.grad = 7",
     r"norm of edges\.weight\.grad: (\S+) in the picture, \1 in the network",
 ]
+STRICT = """
+eye = Eye().to(device)
+images, labels = torch.randn(16, 1, 8, 8, device=device), torch.arange(16, device=device) % 10
+F.cross_entropy(eye(images), labels).backward()
+ForgetfulTanh.apply(torch.ones(3, device=device, requires_grad=True)).sum().backward()
+"""
 
 
 def check(cell_outputs: list[Any]) -> None:

@@ -21,6 +21,12 @@ PROMISES = [
     r"linear: axis k is 8 in `input` but 4 in `weight`",
 ]
 WARNINGS = ["NonFiniteGradientWarning: SqrtBackward0"]
+STRICT = """
+net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).to(device)
+scores = net(torch.randn(32, 3, device=device))
+by_hand_fixed(scores, torch.arange(32, device=device) % 2).backward()
+really_careful(torch.tensor([0.0, 1.0], device=device, requires_grad=True)).backward()
+"""
 
 
 def check(cell_outputs: list[Any]) -> None:

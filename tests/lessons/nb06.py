@@ -12,6 +12,11 @@ PROMISES = [
     r"size mismatch for head.weight",
     r"the body has not moved: True",
 ]
+STRICT = """
+reader, centre = DigitReader(10).to(device), Centre().to(device)
+pixels, labels = torch.rand(20, 64, device=device), torch.arange(20, device=device) % 10
+nn.functional.cross_entropy(reader(centre(pixels)), labels).backward()
+"""
 
 
 def check(cell_outputs: list[Any]) -> None:

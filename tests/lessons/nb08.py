@@ -7,6 +7,16 @@ from typing import Any
 
 from tests.lessons.outputs import drawn_by_graphviz, shown
 
+STRICT = """
+model = new_network().to(device)
+pixels, labels = torch.rand(20, 64, device=device), torch.arange(20, device=device) % 10
+nn.functional.cross_entropy(model(pixels), labels).backward()
+for optimizer in muon(model):
+    optimizer.step()
+point = torch.tensor([-1.5, 2.0], device=device, requires_grad=True)
+(rosenbrock(*point) + saddle(*point)).backward()
+"""
+
 
 def check(cell_outputs: list[Any]) -> None:
     """The film is small, and asks nothing of any other machine; toys leave pictures."""

@@ -17,6 +17,12 @@ from tests.lessons.outputs import (
 )
 
 PROMISES = [r"place 9 changed: \.{9}x\n", r"place 0 changed: x"]
+STRICT = """
+alphabet = "abcdefgh"
+with device:  # a GPT asks for its places by itself: they are made where it runs
+    numbers = torch.randint(0, 8, (2, LENGTH))
+    loss_of(GPT(width=16), numbers[:, :-1], numbers[:, 1:]).backward()
+"""
 
 
 def check(cell_outputs: list[Any]) -> None:
