@@ -229,3 +229,90 @@ def carry(state):
 def carry(state):
     return state.detach()
 """
+
+
+def is_rounded(attempt, y=None, gradient=None):
+    """Return whether an answer has these values and this gradient, NumPy's arrays.
+
+    Args:
+        y, gradient: by default those that are right.
+    """
+    y = attempt.right["y"] if y is None else torch.tensor(y)
+    gradient = attempt.right["gradient"] if gradient is None else torch.tensor(gradient)
+    return attempt.is_close(y, "y") and attempt.is_close(gradient, "gradient")
+
+
+class Rounded(Exercise):
+    """Rounding that lets the gradient pass."""
+
+    id = "05.rounded"
+    notebook, cell = "05_reading_graphs", "cell-40"
+    points = 2
+    names = ("rounded",)
+
+    def cases(rng):
+        for size in (3, 6):
+            x = rng.integers(-4, 5, size=size) + rng.uniform(0.1, 0.4, size=size)
+            yield {"x": x, "g": rng.normal(size=size) + 3}
+
+    def answer(theirs, x, g):
+        x = torch.tensor(x, requires_grad=True)
+        y = theirs.rounded(x)
+        if y.requires_grad:
+            y.backward(torch.tensor(g))
+        gradient = torch.zeros_like(x) if x.grad is None else x.grad
+        return {"y": y.detach(), "gradient": gradient}
+
+    def right(x, g):
+        return {"y": torch.tensor(x.round()), "gradient": torch.tensor(g)}
+
+    hints = (
+        Hint(
+            "the way straight through x is there, and a second one takes it back: + x and − x; the "
+            "difference shall be a number, without a gradient",
+            lambda attempt: (
+                is_rounded(attempt, gradient=0 * attempt.case["g"]) and attempt.graph.has("sub")
+            ),
+            mark="sub",
+        ),
+        Hint(
+            "the values are right, and no gradient comes back: the slope of a staircase is 0; "
+            "which way could the gradient go round it?",
+            lambda attempt: is_rounded(attempt, gradient=0 * attempt.case["g"]),
+            mark="round",
+        ),
+        Hint(
+            "the gradient passes, but nothing is rounded",
+            lambda attempt: is_rounded(attempt, y=attempt.case["x"]),
+            mark="x",
+        ),
+        Hint(
+            "that is x and the rounded x together: only what rounding *changes* is to be added",
+            lambda attempt: attempt.is_close(
+                torch.tensor(attempt.case["x"] + attempt.case["x"].round()), "y"
+            ),
+            mark="add",
+        ),
+        Hint(
+            "the gradient arrives more than once: how many ways without a `detach` lead back to x?",
+            lambda attempt: is_rounded(attempt, gradient=2 * attempt.case["g"]),
+        ),
+    )
+    starter = """\
+def rounded(x):
+    return x.round()  # your code
+"""
+    solution = """\
+def rounded(x):
+    return x + (x.round() - x).detach()
+"""
+    mutants = (
+        Mutant("def rounded(x): return x + (x.round() - x)", hint=0),
+        Mutant("def rounded(x): return (x + x.round() - x).detach()", hint=0),
+        Mutant("def rounded(x): return x.round().detach()", hint=1),
+        Mutant("def rounded(x): return x + (x - x.round()).detach() * 0", hint=2),
+        Mutant("def rounded(x): return x + x.round().detach()", hint=3),
+        Mutant("def rounded(x): return 2 * x + (x.round() - 2 * x).detach()", hint=4),
+        Mutant("def rounded(x): return (x.round() - x).detach()"),
+        Mutant("def rounded(x): return x - (x.round() - x).detach()"),
+    )

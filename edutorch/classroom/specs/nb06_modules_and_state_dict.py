@@ -42,7 +42,9 @@ class CountTrainable(Exercise):
             model.append(nn.Sequential(layer, nn.ReLU()).requires_grad_(index not in frozen))
         if norm:
             model.append(nn.BatchNorm1d(widths[-1]))
-        return theirs.count_trainable(model)
+        count = theirs.count_trainable(model)
+        model(torch.ones(2, widths[0]))  # for the picture: the parameters, at their layers
+        return count
 
     def right(widths, frozen, norm):
         return parameter_count({"widths": widths, "frozen": frozen, "norm": norm})
@@ -64,6 +66,7 @@ class CountTrainable(Exercise):
         Hint(
             "the biases are missing: they are learned as well as the weights",
             lambda attempt: attempt.is_close(parameter_count(attempt.case, biases=False)),
+            mark="bias",
         ),
         Hint(
             "the buffers are counted, too: a state_dict holds also what is remembered, not learned",
@@ -249,6 +252,7 @@ class CallCounter(Exercise):
         Hint(
             "it does not count: who calls the module, runs its `forward`",
             lambda attempt: attempt.value["calls"] == 0,
+            mark="calls",
         ),
         Hint(
             "it counts, and its state_dict does not know: a plain attribute is not in it",

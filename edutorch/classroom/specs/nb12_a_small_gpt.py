@@ -320,6 +320,7 @@ class Perplexity(Exercise):
         Hint(
             "that is the loss: the perplexity is a number of letters",
             lambda attempt: attempt.is_close(mean_loss(attempt)),
+            mark="nll_loss",
         ),
         Hint(
             "the mean over all letters that are guessed, not their sum",
