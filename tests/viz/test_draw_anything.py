@@ -173,3 +173,13 @@ def test_a_histogram_is_in_the_picture():
     for value in drawing.snapshot.values:
         assert bar_text(value.bars).strip()
     assert drawing.svg.count('class="bars"') == 2
+
+
+def test_a_call_of_a_compiled_function_is_one_box():
+    @edutorch.compile
+    def bell(x):
+        return (-x * x).exp()
+
+    x = edutorch.ones(3, requires_grad=True)
+    bell(x)  # captures the function
+    assert [*rows(draw(bell(x)))] == ["x", "compiled bell"]

@@ -248,7 +248,9 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
         key = ("number", node._order, name)
         vertices[key] = number_vertex(name, value)
         sources[name] = key
-    for name, saved in zip(node.op.saved, node.saved or (), strict=node.saved is not None):
+    # What a call of a compiled function saves has no names.
+    named = zip(node.op.saved, node.saved, strict=True) if node.saved and node.op.saved else ()
+    for name, saved in named:
         if name == "y":
             vertex.value = summarize(saved, bars=True)
         elif name not in node.op.inputs or ("number", node._order, name) in vertices:
