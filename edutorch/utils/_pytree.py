@@ -9,7 +9,7 @@ Named tuples keep their class. Everything that is not such a container is a leaf
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,16 +147,18 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
             f"tree_unflatten: the tree {treespec} has {treespec.num_leaves} leaves, "
             f"but {len(leaf_list)} were given"
         )
-    remaining = iter(leaf_list)
+    return build_tree(treespec, iter(leaf_list))
 
-    def build(spec: TreeSpec) -> Any:
-        if spec.is_leaf():
-            return next(remaining)
-        return rebuild_container(
-            spec, [build(children_spec) for children_spec in spec.children_specs]
-        )
 
-    return build(treespec)
+def build_tree(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
+    """Return a tree made of the next leaves.
+
+    It is no inner function: one that calls itself is a cycle, and would keep all leaves, the arrays
+    of a checkpoint among them, until Python collects garbage.
+    """
+    if spec.is_leaf():
+        return next(leaves)
+    return rebuild_container(spec, [build_tree(child, leaves) for child in spec.children_specs])
 
 
 def tree_leaves(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:

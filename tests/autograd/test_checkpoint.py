@@ -291,3 +291,16 @@ def test_sequential_with_a_module():
         assert edutorch.allclose(parameter.grad, g)
     with pytest.raises(ValueError, match="Unexpected keyword arguments"):
         checkpoint_sequential(model, 2, x, other=1)
+
+
+def test_inputs_are_freed_without_a_collector_of_garbage():
+    gc.collect()
+    gc.disable()
+    try:
+        x = edutorch.ones(3, requires_grad=True) * 2
+        array = weakref.ref(x._array)
+        checkpoint(lambda x: x.exp(), x, use_reentrant=False).sum().backward()
+        del x
+        assert array() is None
+    finally:
+        gc.enable()
