@@ -13,6 +13,7 @@ PROMISES = [
     r"moved before +after +state\n.*\n +fused_0 +mul pow_1 mul_1 add mul_2 tanh",
     r"300² in float16: +inf\n0\.00001² in float16: +0\.0\n1 \+ 0\.003 in bfloat16: +1\.0\n",
     r"\.item\(\) in each: 20 waits, all of them between",
+    r"Recorded on an NVIDIA H100(.*\n){7}.*(no GPU, so nothing is measured|here, 128 hidden)",
 ]
 STRICT = """
 inputs, targets = torch.randn(64, PAST, device=device), torch.randn(64, NEXT, device=device)

@@ -43,7 +43,7 @@ class CountTrainable(Exercise):
         if norm:
             model.append(nn.BatchNorm1d(widths[-1]))
         count = theirs.count_trainable(model)
-        model(torch.ones(2, widths[0]))  # for the picture: the parameters, at their layers
+        model.eval()(torch.ones(2, widths[0]))  # for the picture: parameters at their layers
         return count
 
     def right(widths, frozen, norm):
