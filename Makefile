@@ -124,9 +124,9 @@ clean:
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml when its install is up to date: a second call is fast.
-.venv/.lab-stamp: extras = lab,fast
-.venv/.test-stamp: extras = lab,fast,test,docs
-.venv/.dev-stamp: extras = lab,fast,test,dev,docs
+.venv/.lab-stamp: extras = lab,fast,course
+.venv/.test-stamp: extras = lab,fast,course,test,docs
+.venv/.dev-stamp: extras = lab,fast,course,test,dev,docs
 .venv/.docs-stamp: extras = lab,fast,docs
 
 .venv/.lab-stamp .venv/.test-stamp .venv/.dev-stamp .venv/.docs-stamp: pyproject.toml | .venv/pyvenv.cfg
