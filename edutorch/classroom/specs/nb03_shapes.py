@@ -36,7 +36,7 @@ class BroadcastAdd(Exercise):
     """Backward of a broadcast add."""
 
     id = "03.broadcast"
-    notebook, cell = "03_shapes", "cell-49"
+    notebook, cell = "03_shapes", "cell-48"
     points = 2
     names = ("backward_of_add",)
     forbid = frozenset({"sum_to_size", "backward", "grad"})
@@ -182,7 +182,7 @@ class Columns(Exercise):
     """A view that is not one."""
 
     id = "03.columns"
-    notebook, cell = "03_shapes", "cell-53"
+    notebook, cell = "03_shapes", "cell-52"
     names = ("number_by_columns",)
 
     def cases(rng):
@@ -315,7 +315,7 @@ class AttentionScores(Exercise):
     """Attention scores in one einsum."""
 
     id = "03.attention"
-    notebook, cell = "03_shapes", "cell-57"
+    notebook, cell = "03_shapes", "cell-56"
     names = ("attention_scores",)
     forbid = frozenset({"matmul", "bmm", "scaled_dot_product_attention"})
 
