@@ -11,6 +11,7 @@ import base64
 import functools
 import secrets
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,15 +20,22 @@ from ..viz.backward_walk.walk import Walk
 from ..viz.diagnostics.messages import CODE, STYLE, escape_text
 from ..viz.render.graphviz import LayoutError
 from ..viz.render.static import Drawing
-from .attempt import run_answer
+from .attempt import Attempt, run_answer
 from .exercise import Exercise, find_exercise
-from .grading import Advice, Outcome, grade
+from .grading import Advice, Ask, Outcome, grade
 from .marked_graph import marked_drawing
 from .own_values import values_in_notebook
+from .time_limit import time_limit
 from .walk_to_mark import walk_to_mark
 
 RIGHT, WRONG = "#1B7F4B", "#B00020"
 WALK = "_.walk() in the next cell steps through backward, beginning at this box"
+
+
+LIMIT = 8.0
+"""Seconds that the student's code may take for all cases of an exercise."""
+
+TOO_LONG = f"TimeoutError: it gave no answer in {LIMIT:.0f} s. Is there a loop that does not end?"
 
 
 class Progress:
@@ -71,14 +79,27 @@ def check(id: str, names: Mapping[str, Any] | None = None, *, seed: int | None =
     exercise = find_exercise(id)
     names = sys._getframe(1).f_globals if names is None else names
     seed = secrets.randbits(32) if seed is None else seed
-    ask = functools.partial(run_answer, exercise.answer, names, forbid=exercise.forbid)
-    outcome = grade(exercise, ask, seed, values_in_notebook.get(id))
+    outcome = grade(exercise, ask_in_time(exercise, names), seed, values_in_notebook.get(id))
     if outcome.is_right:
         progress.pop(id, None)
         return Feedback(outcome, names, 0, None, seed)
     so_far = progress.setdefault(id, Progress())
     advice = so_far.next_advice(outcome)
     return Feedback(outcome, names, so_far.attempts, advice, seed)
+
+
+def ask_in_time(exercise: type[Exercise], names: Mapping[str, Any]) -> Ask:
+    """Return what asks the student's code for one answer; all of them have `LIMIT` seconds."""
+    end = time.monotonic() + LIMIT
+
+    def ask(case: Mapping[str, Any]) -> Attempt:
+        try:
+            with time_limit(end - time.monotonic()):
+                return run_answer(exercise.answer, names, case, forbid=exercise.forbid)
+        except TimeoutError:
+            return Attempt(case, error=TOO_LONG)
+
+    return ask
 
 
 class Feedback:
@@ -118,7 +139,8 @@ class Feedback:
     def drawing(self) -> Drawing | None:
         """The graph of the first wrong case, with the box that the hint is about."""
         advice = self.advice
-        if advice is None:
+        # A picture is made by running the answer again, which would not end either.
+        if advice is None or self.outcome.attempt.error == TOO_LONG:
             return None
         exercise: type[Exercise] = self.outcome.exercise
         return marked_drawing(exercise, self._names, self.outcome.attempt, advice.mark)

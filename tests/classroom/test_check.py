@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
+import time
 
 import pytest
 
 import edutorch as torch
 from edutorch.classroom import notebook
 from edutorch.classroom.exercise import Exercise, Hint, SpecError
+from edutorch.classroom.time_limit import time_limit
 from edutorch.nn import functional as F
 from edutorch.viz.backward_walk.walk import WalkError
 
@@ -292,3 +296,48 @@ def test_of_a_dict_the_part_that_differs_is_described():
 
 def test_an_answer_may_use_builtins():
     assert spec(answer=lambda theirs, x: float(theirs.f(x)))
+
+
+def loops(z, right):
+    while True:
+        z = z + 0
+
+
+def loops_in_no_grad(z, right):
+    while True:
+        with torch.no_grad():
+            z = z + 0
+
+
+def loops_and_ignores(z, right):
+    for _ in range(3):
+        with contextlib.suppress(BaseException):
+            while True:
+                z = z + 0
+    return z
+
+
+@pytest.mark.parametrize("answer", [loops, loops_in_no_grad, loops_and_ignores])
+def test_a_loop_without_end_is_interrupted(monkeypatch, answer):
+    monkeypatch.setattr(notebook, "LIMIT", 0.3)
+    feedback = torch.check("02.softmax", {"gradient_of_logits": answer}, seed=1)
+    assert not feedback.is_right
+    if answer is not loops_and_ignores:
+        assert "Is there a loop that does not end?" in repr(feedback)
+    assert torch.is_grad_enabled()
+    assert feedback._repr_mimebundle_()
+
+
+def test_ctrl_c_is_still_ctrl_c():
+    def pressed(z, right):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        torch.check("02.softmax", {"gradient_of_logits": pressed}, seed=1)
+
+
+def test_a_block_in_time_is_left_alone():
+    for seconds in (0.02, 0.03, 0.04) * 5:
+        with contextlib.suppress(TimeoutError), time_limit(seconds):
+            time.sleep(0.03)  # about when it is interrupted
+    time.sleep(0.1)  # nothing comes afterwards
