@@ -9,6 +9,23 @@ import pytest
 
 from tests.lessons.outputs import printed, shown
 
+STRICT = """
+from edutorch.nn import Embedding, Flatten, Linear, Sequential
+from edutorch.nn.functional import cross_entropy
+
+words = [torch.tensor([1, 2, 3]), torch.tensor([4]), torch.tensor([5, 6])]
+reader = Sequential(Embedding(27, 4), Flatten(), Linear(12, 2)).to(device)
+labels = torch.tensor([0, 1, 0]).to(device)
+cross_entropy(reader(pad(words).to(device)), labels).backward()
+assert reader[0].weight.grad.device == device
+
+pictures = [(wobble(torch.rand(8, 8)), digit) for digit in range(6)]
+images, labels = next(iter(DataLoader(pictures, batch_size=6)))
+reader = Sequential(Flatten(), Linear(64, 10)).to(device)
+cross_entropy(reader(images.to(device)), labels.to(device)).backward()
+assert reader[1].weight.grad.device == device
+"""
+
 
 def check(cell_outputs: list[Any]) -> None:
     if sys.platform != "linux":
