@@ -233,8 +233,8 @@ class Evaluate(Exercise):
         return {
             "running mean": model.norm.running_mean.clone(),
             "modules in training": sum(module.training for module in model.modules()),
-            "chances need a gradient": chances.requires_grad,
-            "chances": chances.detach(),
+            "chances need a gradient": getattr(chances, "requires_grad", False),
+            "chances": chances.detach() if isinstance(chances, torch.Tensor) else chances,
         }
 
     def right(inputs, running_mean, weight, training):
@@ -383,7 +383,7 @@ class Standardise(Exercise):
             lambda attempt: attempt.is_close(torch.tensor(attempt.case["test"]), "test"),
         ),
         Hint(
-            "that is standardised with the *test* set: which of the two may be looked at?",
+            "that is standardised with the test set: which of the two may be looked at?",
             lambda attempt: is_standardised(attempt, statistics_of(attempt.case["test"])),
             mark="mean",
         ),

@@ -307,7 +307,7 @@ class SamplerWeights(Exercise):
             mark="getitem",
         ),
         Hint(
-            "the samples of large classes get large weights: their share is divided among *more* "
+            "the samples of large classes get large weights: their share is divided among more "
             "samples",
             lambda attempt: has_chances(attempt, lambda shares, counts: shares * counts),
             mark="mul",
