@@ -64,6 +64,8 @@ class Residual(Exercise):
             ]
         x = torch.tensor(x, requires_grad=True)
         output = theirs.residual(x, first, second)
+        if not torch.is_tensor(output):
+            return {"output": output, "gradient": None}
         (output * torch.tensor(g)).sum().backward()
         return {"output": output.detach(), "gradient": x.grad}
 
@@ -147,6 +149,8 @@ class Projection(Exercise):
     def answer(theirs, x, outputs, stride):
         inputs = x.shape[1]
         layer = theirs.projection(inputs, outputs, stride)
+        if not isinstance(layer, nn.Module):
+            raise TypeError(f"`projection` has to return a layer, not a {type(layer).__name__}")
         x = torch.tensor(x)
         y = layer(x)
         shapes = [tuple(parameter.shape) for parameter in layer.parameters()]
@@ -257,6 +261,8 @@ class Freeze(Exercise):
             net.head = nn.Linear(6, 10)
         before = {name: value.clone() for name, value in net.body.state_dict().items()}
         result = theirs.with_new_head(net, classes)
+        if not isinstance(result, nn.Module):
+            raise TypeError(f"`with_new_head` has to return the net, not a {type(result).__name__}")
         scores = result.head(result.body(torch.tensor(x)))
         loss = (scores**2).sum()
         if loss.requires_grad:

@@ -84,7 +84,10 @@ class Skip(Exercise):
             net.up1, net.join1 = double(2 * width), block(2 * width, width)
             net.answer = nn.Conv2d(width, 1, 1, dtype=torch.float64)
         output = theirs.outlines(net, torch.tensor(images))
-        (output**2).mean().backward()
+        if not torch.is_tensor(output):
+            return {"output": output, "gradient": None}
+        if output.requires_grad:
+            (output**2).mean().backward()
         return {"output": output.detach(), "gradient": net.down1[0].weight.grad}
 
     def right(images, width, seed):
@@ -296,8 +299,10 @@ class DiceLoss(Exercise):
     def answer(theirs, logits, truth):
         logits = torch.tensor(logits, requires_grad=True)
         loss = theirs.dice_loss(logits, torch.tensor(truth))
+        if not torch.is_tensor(loss):
+            return {"loss": loss, "gradient": None}
         if loss.requires_grad:
-            loss.backward()
+            loss.sum().backward()
         gradient = torch.zeros_like(logits) if logits.grad is None else logits.grad
         return {"loss": loss.detach(), "gradient": gradient}
 
