@@ -37,6 +37,8 @@ class Sample(Exercise):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             z = theirs.sample(mu, log_var)
+            if not isinstance(z, torch.Tensor) or z.shape != mu.shape:
+                return z
             if z.requires_grad:
                 z.sum().backward()
         grads = [
@@ -65,6 +67,10 @@ class Sample(Exercise):
         }
 
     hints = (
+        Hint(
+            "that is not a draw for each number of mu: it has to have the shape of mu",
+            lambda attempt: not isinstance(attempt.value, dict),
+        ),
         Hint(
             "the arrows are there, but what comes back on them is 0: `torch.normal` does not say "
             "how its draw depends on the mean and the deviation. Draw from N(0, 1), and compute "
@@ -129,16 +135,17 @@ def sample(mu, log_var):
     return mu + sigma * torch.randn_like(sigma)
 """
     mutants = (
-        Mutant("def sample(mu, log_var): return torch.normal(mu, (log_var / 2).exp())", hint=0),
-        Mutant(starter, hint=1),
-        Mutant(solution.replace("(sigma)", "(sigma)).detach()").replace("mu +", "(mu +"), hint=2),
-        Mutant("def sample(mu, log_var): return mu + 0 * log_var", hint=3),
-        Mutant(solution.replace("+ sigma", "+ sigma.detach()"), hint=4),
-        Mutant(solution.replace("mu +", "mu.detach() +"), hint=5),
-        Mutant(solution.replace("randn_like(sigma)", "randn(mu.shape[1], dtype=mu.dtype)"), hint=6),
-        Mutant(solution.replace("randn_like", "rand_like"), hint=7),
-        Mutant(solution.replace("log_var / 2", "log_var"), hint=8),
-        Mutant(solution.replace("log_var / 2", "log_var * 2"), hint=8),
+        Mutant("def sample(mu, log_var): return torch.randn(3)", hint=0),
+        Mutant("def sample(mu, log_var): return torch.normal(mu, (log_var / 2).exp())", hint=1),
+        Mutant(starter, hint=2),
+        Mutant(solution.replace("(sigma)", "(sigma)).detach()").replace("mu +", "(mu +"), hint=3),
+        Mutant("def sample(mu, log_var): return mu + 0 * log_var", hint=4),
+        Mutant(solution.replace("+ sigma", "+ sigma.detach()"), hint=5),
+        Mutant(solution.replace("mu +", "mu.detach() +"), hint=6),
+        Mutant(solution.replace("randn_like(sigma)", "randn(mu.shape[1], dtype=mu.dtype)"), hint=7),
+        Mutant(solution.replace("randn_like", "rand_like"), hint=8),
+        Mutant(solution.replace("log_var / 2", "log_var"), hint=9),
+        Mutant(solution.replace("log_var / 2", "log_var * 2"), hint=9),
     )
 
 
@@ -178,7 +185,8 @@ class PriceOfCodes(Exercise):
 
     def answer(theirs, mu, log_var):
         mu = torch.tensor(mu, requires_grad=True)
-        return theirs.price_of_codes(mu, torch.tensor(log_var, requires_grad=True)).detach()
+        price = theirs.price_of_codes(mu, torch.tensor(log_var, requires_grad=True))
+        return price.detach() if isinstance(price, torch.Tensor) else price
 
     def right(mu, log_var):
         cloud = torch.distributions.Normal(torch.tensor(mu), torch.tensor(np.exp(log_var / 2)))
@@ -327,7 +335,10 @@ class Tour(Exercise):
         model, images = Model(), torch.tensor(images)
         visited = theirs.tour(model, images, steps)
         again = theirs.tour(model, images, steps)
-        return {"images": visited, "is the same each time": bool((visited == again).all())}
+        same = not isinstance(visited, torch.Tensor) or np.array_equal(
+            visited.numpy(), again.numpy(), equal_nan=True
+        )
+        return {"images": visited, "is the same each time": same}
 
     def right(images, encoder, decoder, steps):
         case = {"images": images, "encoder": encoder, "decoder": decoder}
