@@ -151,6 +151,11 @@ def has_gradient(attempt, name, compute):
     return attempt.is_close(compute(*gradients_of(attempt, name)), f"gradient of {name}")
 
 
+def is_finite_loss(attempt):
+    loss = attempt.value["loss"]
+    return loss.shape == () and loss.is_floating_point() and loss.isfinite().item()
+
+
 class ActorCriticLoss(Exercise):
     """What must be cut from the graph of an actor and its critic."""
 
@@ -171,20 +176,21 @@ class ActorCriticLoss(Exercise):
         log_chance = torch.tensor(log_chance, requires_grad=True)
         value = torch.tensor(value, requires_grad=True)
         loss = theirs.actor_critic_loss(log_chance, value, torch.tensor(returns))
-        if loss.requires_grad:
+        is_loss = isinstance(loss, torch.Tensor) and loss.shape == ()
+        if is_loss and loss.requires_grad:
             loss.backward()
         return {
+            "loss": loss.detach() if is_loss else loss,
             "gradient of log_chance": log_chance.grad,
             "gradient of value": value.grad,
-            "loss": loss.detach(),
         }
 
     def right(log_chance, value, returns):
         advantage = torch.tensor(returns - value)
         return {
+            "loss": -(torch.tensor(log_chance) * advantage).mean() + advantage.square().mean() / 2,
             "gradient of log_chance": -advantage / len(value),
             "gradient of value": -advantage / len(value),
-            "loss": -(torch.tensor(log_chance) * advantage).mean() + advantage.square().mean() / 2,
         }
 
     hints = (
@@ -202,12 +208,14 @@ class ActorCriticLoss(Exercise):
         ),
         Hint(
             "no gradient comes to `value`: its own loss must reach it",
-            lambda attempt: attempt.value["gradient of value"] is None,
+            lambda attempt: attempt.value["gradient of value"] is None and is_finite_loss(attempt),
             mark="value",
         ),
         Hint(
             "no gradient comes to `log_chance`: too much was cut off",
-            lambda attempt: attempt.value["gradient of log_chance"] is None,
+            lambda attempt: (
+                attempt.value["gradient of log_chance"] is None and is_finite_loss(attempt)
+            ),
             mark="log_chance",
         ),
         Hint(
@@ -324,6 +332,8 @@ class DoubleTarget(Exercise):
             QNetwork(network), QNetwork(frozen), torch.tensor(rewards), torch.tensor(new),
             torch.tensor(ended), gamma,
         )  # fmt: skip
+        if not isinstance(target, torch.Tensor):
+            return {"target": target, "is cut from the graph": True}
         return {"target": target.detach(), "is cut from the graph": not target.requires_grad}
 
     def right(network, frozen, rewards, new, ended, gamma):
