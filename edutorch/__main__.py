@@ -59,6 +59,16 @@ def _parser() -> argparse.ArgumentParser:
             "classroom", help="own values, similar answers, a class without network"
         )
     )
+    from .cli.course import add_options as add_options_of_course
+
+    add_options_of_course(
+        commands.add_parser(
+            "course",
+            help="list the lessons of the course, open one, or make it new",
+            description="List the lessons with your progress, or open one in JupyterLab.",
+            allow_abbrev=False,
+        )
+    )
     commands.add_parser(
         "lab",
         help="open the five-minute tour in JupyterLab",
@@ -83,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     # Arguments after "--" belong to the script; argparse would lose its position.
     cut = argv.index("--") if argv[:1] == ["graph"] and "--" in argv else len(argv)
     options, others = parser.parse_known_args(argv[:cut])
-    if others and options.command != "lab":
+    if others and options.command not in ("lab", "course"):
         parser.error(f"unknown arguments: {' '.join(others)}")
 
     if own_process and options.command in ("run", "graph"):
@@ -104,19 +114,31 @@ def main(argv: list[str] | None = None) -> int:
         from .cli.doctor import warmup
 
         return warmup(options.check)
-    from .cli.classroom import classroom
-    from .cli.grade import grade, merge
-    from .cli.lab import lab
-
     try:
-        if options.command == "classroom":
-            return classroom(options)
-        if options.command == "grade merge":
-            return merge(options)
-        return grade(options) if options.command == "grade" else lab(others)
+        return run_last_commands(options, others)
     except EdutorchError as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
+    """Run a command of a course or a class.
+
+    Args:
+        others: arguments that the command does not know, for JupyterLab.
+    """
+    from .cli.classroom import classroom
+    from .cli.course import course
+    from .cli.grade import grade, merge
+    from .cli.lab import lab
+
+    if options.command == "course":
+        return course(options, others)
+    if options.command == "classroom":
+        return classroom(options)
+    if options.command == "grade merge":
+        return merge(options)
+    return grade(options) if options.command == "grade" else lab(others)
 
 
 def restart_with_faster_blas() -> None:

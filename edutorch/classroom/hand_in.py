@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -62,6 +63,7 @@ def read_notebooks(folder: Path) -> dict[str, str]:
     Raises: SubmissionError: there is none, or one could not be graded.
     """
     paths = sorted(folder.glob("*.ipynb")) if folder.is_dir() else []
+    paths = [path for path in paths if not re.search(r"\.old-\d+$", path.stem)]  # `course --reset`
     if not paths:
         raise SubmissionError(
             OP, f"there is no notebook in {str(folder)!r}",

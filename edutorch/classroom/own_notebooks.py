@@ -30,12 +30,6 @@ class NotebookError(EdutorchError, ValueError):
     """A folder of notebooks from which none can be made for students."""
 
 
-def course_folder() -> Path | None:
-    """Return the folder with the notebooks of the course; None where only the package is there."""
-    folder = Path(__file__).resolve().parents[2] / "notebooks"
-    return folder if any(folder.glob("*.ipynb")) else None
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `classroom notebooks`."""
     parser.add_argument("folder", metavar="DIR", type=Path, help="the notebooks of the course")
@@ -122,5 +116,6 @@ def notebook_for(notebook: dict[str, Any], student: str, key: bytes) -> dict[str
             lines = CALL.sub(call, source).splitlines(keepends=True)
             cell = {**cell, "source": lines, "outputs": [], "execution_count": None}
         cells.append(cell)
-    metadata = {**notebook.get("metadata", {}), "edutorch": {"student": student}}
+    metadata = dict(notebook.get("metadata", {}))
+    metadata["edutorch"] = {**metadata.get("edutorch", {}), "student": student}
     return {**notebook, "cells": cells, "metadata": metadata}

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import EdutorchError, missing_extra
+from ..utils.course_folder import course_folder
 from .new_folder import new_folder
-from .own_notebooks import course_folder
 from .pack_scripts import readme, scripts
 from .pack_targets import PLATFORMS, Target, missing_requirements, this_machine
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import missing_extra
+from ..utils.course_folder import course_folder
 from .answer_cells import Cell, answer_cell, read_cells, source_of_answer
 from .class_grader import sort_files
 from .exercise import Exercise, find_exercise, load_exercises
 from .exercise_grader import ClassSettings
 from .new_folder import new_folder
-from .own_notebooks import course_folder
 from .similarity_page import Pair, count_of, page, table
 from .submissions import Submission, SubmissionError, by_student, find_submissions
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from .. import kernels
-from ..errors import missing_extra
+from ..errors import EdutorchError, missing_extra
+from ..utils.course_folder import PACKAGE, course_folder
 from .doctor import faster_blas
+from .lesson_files import copy_new
 
 _WARM_UP = """
 import os, sys
@@ -23,7 +25,7 @@ sys.exit(warmup())
 """
 
 TOUR = "00_five_minute_tour.ipynb"
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = PACKAGE
 
 # Without these, JupyterLab accesses the internet for news, new versions and extensions. The
 # settings in `jupyter/` keep it from asking the user for permission.
@@ -39,19 +41,29 @@ def lab(arguments: list[str]) -> int:
 
     Raises: MissingExtraError: JupyterLab is not installed.
     """
+    require_jupyterlab("edutorch lab")
+    return start_jupyterlab(tour_notebook(Path.cwd()), arguments)
+
+
+def require_jupyterlab(purpose: str) -> None:
+    """Raise a MissingExtraError if JupyterLab is not installed."""
     if importlib.util.find_spec("jupyterlab") is None:
-        raise missing_extra("lab", "edutorch lab", "JupyterLab is not installed")
+        raise missing_extra("lab", purpose, "JupyterLab is not installed")
+
+
+def start_jupyterlab(notebook: Path, arguments: list[str]) -> int:
+    """Start JupyterLab on a notebook; its folder is shown with those beside it."""
     from jupyterlab.labapp import main
 
-    notebook = tour_notebook(Path.cwd())
     os.environ.update(faster_blas())  # for the notebooks' kernels, which start later
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(Path(__file__).with_name("jupyter"))]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
+    root = notebook.parent.parent
     with warm_up_in_background():
         main(
             [
-                f"--ServerApp.root_dir={notebook.parent.parent}",
-                f"--LabApp.default_url=/lab/tree/{notebook.parent.name}/{notebook.name}",
+                f"--ServerApp.root_dir={root}",
+                f"--LabApp.default_url=/lab/tree/{quote(notebook.relative_to(root).as_posix())}",
                 *_STAYS_LOCAL,
                 *(["--allow-root"] if _is_root() else []),
                 *arguments,
@@ -84,14 +96,20 @@ def tour_notebook(folder: Path) -> Path:
     """Return the tour of this checkout; otherwise a copy of the installed one in `folder`.
 
     An existing copy is not overwritten: it may contain the user's work.
+
+    Raises: EdutorchError: the copy cannot be written.
     """
-    in_checkout = _PACKAGE.parent / "notebooks" / TOUR
-    if in_checkout.is_file():
-        return in_checkout
+    notebooks = course_folder(_PACKAGE) or _PACKAGE.parent / "notebooks"
+    if notebooks.parent != _PACKAGE:
+        return notebooks / TOUR
     copy = folder / "notebooks" / TOUR
-    if not copy.exists():
-        copy.parent.mkdir(exist_ok=True)
-        shutil.copyfile(_PACKAGE / "_notebooks" / TOUR, copy)
+    try:
+        copy_new(notebooks / TOUR, copy)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise EdutorchError("edutorch lab", f"{copy} cannot be written ({error.strerror})",
+                            hint="start it in a folder of your own") from None  # fmt: skip
     return copy
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,6 +10,27 @@ from ..errors import missing_extra
 
 DISTRIBUTIONS = {"skimage": "scikit-image", "sklearn": "scikit-learn", "babel": "Babel"}
 """What is installed, where its name is not that of the package that is imported."""
+
+NO_WHEELS = {"stardist": (3, 14)}
+"""From which version of Python on a package has no wheel: see the extra `course`."""
+
+
+def has_wheel(package: str) -> bool:
+    """Whether pip finds a wheel of this package for the Python that runs."""
+    return sys.version_info < NO_WHEELS.get(package, (99,))
+
+
+def missing_reason(package: str) -> str:
+    """Return why a package that is absent is absent.
+
+    >>> missing_reason("skimage")
+    'scikit-image is not installed'
+    """
+    name = DISTRIBUTIONS.get(package, package)
+    if not has_wheel(package):
+        version = ".".join(map(str, sys.version_info[:2]))
+        return f"{name} is not installed, and has no wheel for Python {version}"
+    return f"{name} is not installed"
 
 
 def require_package(package: str, purpose: str, extra: str = "course") -> Path:
@@ -26,8 +48,7 @@ def require_package(package: str, purpose: str, extra: str = "course") -> Path:
     except ValueError:  # a module that a program has put together itself
         spec = None
     if spec is None or spec.origin is None:
-        name = DISTRIBUTIONS.get(package, package)
-        raise missing_extra(extra, purpose, f"{name} is not installed")
+        raise missing_extra(extra, purpose, missing_reason(package))
     return Path(spec.origin).parent
 
 
