@@ -30,7 +30,7 @@ def rows(text):
     return [row for index, row in enumerate(cells) if index not in heads]
 
 
-def numbers(text):
+def lessons_in(text):
     """Return the lessons that a text names, without the sections in brackets."""
     return re.findall(r"\b\d\d\b", re.sub(r"\(.*?\)", "", text))
 
@@ -99,7 +99,7 @@ PATHS = section("Three ways through").split("\n\n**")
 
 @pytest.mark.parametrize("path", PATHS[-3:], ids=["weekend", "term", "pictures"])
 def test_a_path_respects_what_comes_before_what(path):
-    taken = [number for row in rows(path) for number in numbers(row[1])]
+    taken = [number for row in rows(path) for number in lessons_in(row[1])]
     assert len(taken) == len(set(taken)) >= 7
     is_whole = "I know PyTorch" not in path  # else what is not taken is known
     for index, number in enumerate(taken):
@@ -111,7 +111,7 @@ def test_a_path_respects_what_comes_before_what(path):
 def test_the_term_has_twelve_weeks_and_all_lessons():
     weeks = rows(next(path for path in PATHS if path.startswith("A term")))
     assert [row[0] for row in weeks] == [str(week) for week in range(1, 13)]
-    assert [number for row in weeks for number in numbers(row[1])] == list(LISTED)
+    assert [number for row in weeks for number in lessons_in(row[1])] == list(LISTED)
 
 
 def test_the_table_of_lessons_is_filled_in():
@@ -137,7 +137,7 @@ def test_every_chapter_and_lecture_has_its_row():
     lectures = [re.match(r"\d+", title)[0] for title in rest[2:]]
     assert lectures == [str(n + 1) for n in range(ZERO_TO_HERO)]
     for title, here in table:
-        named = set(numbers(here))
+        named = set(lessons_in(here))
         assert named <= set(LESSONS), title
         assert named or "because" in here or "Tools" in title or "tools" in title, title
         assert "not here" not in here or "because" in here, title

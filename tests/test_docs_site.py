@@ -43,6 +43,16 @@ NO_EXAMPLE = {
 }
 
 
+def test_examples_of_an_absent_package_are_shown_as_written(monkeypatch):
+    from docs.pages.example import run
+    from edutorch.datasets import images, packages
+
+    monkeypatch.setattr(packages, "find_spec", lambda package: None)
+    outcome = run("load_digits", images.load_digits.__doc__, images.__name__, "load_digits")
+    assert outcome.is_unchecked and outcome.wrong == []
+    assert "(torch.Size([1797, 1, 8, 8])" in outcome.session
+
+
 # Every page, without Sphinx ------------------------------------------------------------------
 
 

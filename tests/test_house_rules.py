@@ -328,12 +328,21 @@ def test_examples_in_docstrings_are_true(path):
     names |= {"float": float, "int": int, "bool": bool, "edutorch": edutorch, "math": math}
     names["range"] = range  # edutorch has one too
     said: list[str] = []
+    absent: list[str] = []
     for name, line, text in docstrings(path):
         scope = {**vars(module), **names}
         example = doctest.DocTestParser().get_doctest(text, scope, name, str(path), line - 1)
         edutorch.manual_seed(0)
-        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=said.append)
+        wrong: list[str] = []
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=wrong.append)
+        reason = re.search(r"MissingExtraError: .*", "".join(wrong))
+        if reason and path.parent.name == "datasets":
+            absent.append(reason[0])
+        else:
+            said += wrong
     assert not said, "".join(said)
+    if absent:
+        pytest.skip("; ".join(absent))
 
 
 # Words -------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ GUIDES = {
         ("edutorch.autograd", "edutorch.func", "edutorch.utils.checkpoint"),
     ),
     "data": ("Data", ("edutorch.utils.data",)),
+    "datasets": ("Real data from installed packages", ("edutorch.datasets",)),
     "training": (
         "Training without the loop",
         (
@@ -118,7 +120,7 @@ def _part(name: str, value: Any, module: str, wrong: list[str]) -> str:
     rows = [
         f"## {name}",
         "" if has_page(value) else index_entry(directive, public),
-        code_fence(signature(value, public).removesuffix(" -> None"), "python"),
+        code_fence(without_forward_references(signature(value, public)), "python"),
         plain(parts.sentence),
         paragraphs(parts.body),
         *(section(title, lines) for title, lines in parts.sections),
@@ -127,6 +129,15 @@ def _part(name: str, value: Any, module: str, wrong: list[str]) -> str:
     for snippet in source_of(value):
         rows.append(_folded(f"{snippet.path}:{snippet.first}", snippet.text))
     return "\n\n".join(row for row in rows if row)
+
+
+def without_forward_references(text: str) -> str:
+    """Return the signature of a class as a reader writes it.
+
+    >>> without_forward_references("Images(labels: ForwardRef('Tensor')) -> None")
+    'Images(labels: Tensor)'
+    """
+    return re.sub(r"ForwardRef\('([^']+)'\)", r"\1", text).removesuffix(" -> None")
 
 
 def _folded(where: str, text: str) -> str:

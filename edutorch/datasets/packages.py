@@ -8,7 +8,10 @@ from pathlib import Path
 
 from ..errors import missing_extra
 
-DISTRIBUTIONS = {"skimage": "scikit-image", "sklearn": "scikit-learn", "babel": "Babel"}
+DISTRIBUTIONS = {
+    "skimage": "scikit-image", "sklearn": "scikit-learn", "babel": "Babel", "PIL": "Pillow",
+    "vega_datasets": "vega-datasets",
+}  # fmt: skip
 """What is installed, where its name is not that of the package that is imported."""
 
 NO_WHEELS = {"stardist": (3, 14)}

@@ -37,7 +37,7 @@ def load_dates(
 
     From Babel (BSD-3), which has them from the Unicode consortium's CLDR.
 
-    Raises: ValueError: there are not so many, or there is no such language.
+    Raises: ValueError: there are not so many, or there is no such language, or none at all.
 
     >>> load_dates(2)  # doctest: +SKIP
     [('vendredi 3 avril 1987', '1987-04-03'), ('12. Mai 2031', '2031-05-12')]
@@ -55,10 +55,15 @@ def load_dates(
             raise ValueError(f"datasets.load_dates: Babel has no locale {language!r}") from error
         return pattern if "yyyy" in pattern else pattern.replace("yy", "y")
 
+    if count < 0 or not languages:
+        raise ValueError(
+            f"datasets.load_dates: got {count} dates of {len(languages)} languages"
+            "\n  hint: count is 0 or more, and there is at least one language"
+        )
     draw = random.Random(seed)
     first, last = datetime.date(1900, 1, 1).toordinal(), datetime.date(2099, 12, 31).toordinal()
     pairs: dict[str, str] = {}
-    for _ in range(20 * count):
+    for _ in range(20 * count + 1):
         if len(pairs) == count:
             break
         day = datetime.date.fromordinal(draw.randint(first, last))
