@@ -102,6 +102,10 @@ def copy_pages(folder: Folder) -> None:
         if page.name != "README.md":
             place = page.name if page.name in WRITTEN else f"about/{page.name}"
             folder.write(place, inside_links(page.read_text(encoding="utf-8")))
+    for page in sorted((HERE / "course").glob("*.md")):
+        name = "index.md" if page.name == "README.md" else page.name
+        folder.write(f"course/{name}", inside_links(page.read_text(encoding="utf-8")))
+    folder.copy(HERE / "_static" / "course_map.svg", "_static/course_map.svg")
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         folder.copy(notebook, f"notebooks/{notebook.name}")
 
@@ -111,10 +115,16 @@ def inside_links(text: str) -> str:
 
     >>> inside_links("[modes](../edutorch/modes.py), [the rules](../CONTRIBUTING.md)")
     '{source}`edutorch/modes.py`, the rules'
+    >>> inside_links("[the notes](../docs/course/README.md), [teachers](../teachers.md)")
+    '{doc}`the notes </course/index>`, {doc}`teachers </about/teachers>`'
     """
 
     def link(match: re.Match[str]) -> str:
         title, path = match.groups()
+        if page := re.fullmatch(r"(?:docs/course|course)/(?:README|(\d\d))\.md", path):
+            return f"{{doc}}`{title} </course/{page[1] or 'index'}>`"
+        if path == "teachers.md":
+            return f"{{doc}}`{title} </about/teachers>`"
         is_shown = path.startswith("edutorch/") and path.endswith(".py")
         return f"{{source}}`{path}`" if is_shown else title
 
