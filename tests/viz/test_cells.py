@@ -201,7 +201,7 @@ def test_a_view_that_has_ended_is_not_given_its_picture_any_more(handle):
     view.end({"text/plain": "what stays"}, "a text")
     go.set()
     assert drawn.wait(10)
-    for thread in threading.enumerate():
-        if thread.name == fallback_picture.THREAD:
-            thread.join(10)
+    over = threading.Event()
+    fallback_picture.drawer.submit(over.set)
+    assert over.wait(10)
     assert handle.shown == [{"text/plain": "what stays"}, {"text/plain": "a text"}]

@@ -225,3 +225,15 @@ def test_a_large_graph_is_laid_out_with_less_effort_and_looks_the_same_in_two_ru
     text = dot_text(blank_snapshot(graph), bare=True)
     assert "nslimit" in text and "nslimit" not in dot_text(example())
     assert render(text) == render(text)
+
+
+def test_a_view_that_waits_has_no_thread():
+    """A widget is kept for as long as its notebook runs, and its thread would be, too."""
+    asked = [LayoutQueue() for _ in range(3)]
+    for layouts in asked:
+        assert "<svg" in layouts.svg(nasty().graph, patience=None)
+    end = time.monotonic() + 5
+    while any(thread.name == "edutorch-layout" for thread in threading.enumerate()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert "<svg" in asked[0].svg(nasty().graph, patience=None)

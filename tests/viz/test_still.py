@@ -29,9 +29,9 @@ def train(seconds, **options):
     return view
 
 def settled():
-    for thread in threading.enumerate():
-        if thread.name == still.THREAD:
-            thread.join(20)
+    drawn = threading.Event()
+    still.drawer.submit(drawn.set)
+    assert drawn.wait(20)
 """
 
 

@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...backends.platform import run_beside
 from ...errors import EdutorchError
+from ...utils.process import BackgroundWorker
 from ..render.static import Drawing
 from .interpreter import display_in_cell
 
 AFTER = 5.0
 """Seconds. A loop that ends before needs no other picture than that of its end."""
 
-THREAD = "edutorch-still"
-"""The name of a thread that draws such a picture."""
+drawer = BackgroundWorker("edutorch-still")
+"""Draws such pictures, one after the other: malloc keeps for each thread what drawing has taken."""
 
 SENTENCE = (
     "The live view of this cell belongs to the page in which it was run: its loop still runs, "
@@ -68,7 +68,7 @@ class ViewWithFallback:
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, None)
         self._view = display_in_cell(data, raw=True, metadata=metadata, display_id=True)
         self._below = display_in_cell(self._bundle({}), raw=True, display_id=True)
-        run_beside(THREAD, self._draw, bundle_of)
+        drawer.submit(lambda: self._draw(bundle_of))
 
     def _bundle(self, picture: dict[str, Any]) -> dict[str, Any]:
         html = html_of(self.key, AT_REST, picture, "The picture of when the cell ran")
@@ -113,7 +113,7 @@ class FallbackPicture:
         self.due = float("inf")
         if self._handle is None:
             self._handle = display_in_cell({"text/html": ""}, raw=True, display_id=True)
-            run_beside(THREAD, self._show, drawing, step)
+            drawer.submit(lambda: self._show(drawing, step))
 
     def _show(self, drawing: Callable[[], Drawing], step: int) -> None:
         sentence = SENTENCE.format(step=step)

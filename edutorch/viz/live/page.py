@@ -6,18 +6,20 @@ be explored, a walk through backward. Each gives snapshots of whole graphs.
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import replace
 from typing import Any, Protocol
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from ...backends.platform import HAS_THREADS
+from ...backends.platform import HAS_THREADS, run_beside
 from ...errors import warn
 from ..graph.fold import Choice, Plan
 from ..graph.model import Graph, Snapshot
@@ -65,6 +67,42 @@ class AtOnce(Executor):
         return future
 
 
+class InOrder(Executor):
+    """Runs what is submitted one after the other, on a thread that ends when nothing is left.
+
+    A widget is kept for as long as its notebook runs: a thread that waits in it would be, too.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._lock = threading.Lock()
+        self._is_running = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return a future that is done when everything before it is."""
+        future: Future[Any] = Future()
+        with self._lock:
+            self._jobs.append((future, functools.partial(fn, *args, **kwargs)))
+            if not self._is_running:
+                self._is_running = True
+                run_beside(self.name, self._run)
+        return future
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._is_running = False
+                    return
+                future, call = self._jobs.popleft()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001  (raised by `result`)
+                    future.set_exception(error)
+
+
 class LayoutQueue:
     """The SVG of each structure that was ever requested. Each is laid out once.
 
@@ -85,7 +123,7 @@ class LayoutQueue:
         self._handed_over = threading.Event()
         self._lock = threading.Lock()
         # One thread: pictures come in the order in which they were asked for.
-        self._pool = ThreadPoolExecutor(1, "edutorch-layout") if HAS_THREADS else AtOnce()
+        self._pool = InOrder("edutorch-layout") if HAS_THREADS else AtOnce()
 
     def svg(self, graph: Graph, patience: float | None = PATIENCE) -> str | None:
         """Return the picture of `graph`, or None if it is not there within `patience` seconds."""
