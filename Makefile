@@ -67,13 +67,15 @@ test-classroom: .venv/.test-stamp
 test-samples: .venv/.test-stamp
 	@$(BIN)/python -m pytest -s tests/slow -m samples $(ARGS)
 
-# Each part is run by hand once per issue; what it printed goes into docs/verified.md.
+# Each part is run by hand once per issue; what it printed goes into docs/verified.md. `course` runs
+# the cells of lessons again and again: EDUTORCH_COURSE=03,11 chooses, EDUTORCH_RERUNS says how often.
 test-long: .venv/.test-stamp
 	@case "$(PART)" in \
 	  programs) EDUTORCH_ALL_PROGRAMS=1 $(BIN)/python -m pytest -s -m "programs and browser" $(ARGS) ;; \
 	  samples) EDUTORCH_ALL_SAMPLES=1 $(BIN)/python -m pytest -s tests/slow -m samples $(ARGS) ;; \
 	  browser) $(BIN)/python -m pytest -s -m "slow and browser" $(ARGS) ;; \
-	  *) echo "make test-long PART=programs (samples, browser)"; exit 2 ;; \
+	  course) $(BIN)/python -m tests.lessons.reruns ;; \
+	  *) echo "make test-long PART=programs (samples, browser, course)"; exit 2 ;; \
 	esac
 
 # nbgrader and otter pin much: they get an environment of their own, and their tests run in it.
