@@ -11,7 +11,7 @@ from docs.course_map import LESSONS, SVG, arrows, draw
 from tests.lessons.metadata import NOTEBOOKS, read, stems
 
 README = (NOTEBOOKS / "README.md").read_text("utf-8")
-IN_LAB = {"sklearn", "matplotlib", "tqdm"}
+IN_LAB = {"sklearn", "matplotlib", "tqdm", "PIL"}
 D2L = 21  # chapters, besides the appendices
 ZERO_TO_HERO = 9  # lectures
 

@@ -15,7 +15,12 @@ from ..utils.course_folder import PACKAGE, course_folder
 
 OP = "edutorch course"
 NAME = re.compile(r"(\d\d)_\w+")
-IN_LAB = {"sklearn", "matplotlib", "tqdm"}  # packages of the extra `lab`; the others: `course`
+IN_LAB = {
+    "sklearn",
+    "matplotlib",
+    "tqdm",
+    "PIL",
+}  # packages of the extra `lab`; the others: `course`
 INSTALL_AGAIN = 'install it again: pip install --force-reinstall "edutorch[lab,course]"'
 
 NEEDS = {
