@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..backends.platform import IS_WINDOWS
 from ..utils.atomic_files import remove_stale_files, temporary_name
 
 
@@ -74,12 +75,12 @@ def file_exists(path: Path) -> FileExistsError:
 def move_new(old: Path, new: Path) -> None:
     """Rename a file in one step to a name that is free.
 
-    `os.rename` replaces a file on POSIX; a second link to a file does not. Some file systems (of
-    USB sticks, of a network) have no links: there, somebody else could be in between.
+    `os.rename` replaces a file, except on Windows; a second link to a file does not. Some file
+    systems (of USB sticks, of a network) have no links: there, somebody could be in between.
 
     Raises: FileExistsError: there is a file of that name.
     """
-    if os.name == "posix":
+    if not IS_WINDOWS:
         try:
             os.link(old, new, follow_symlinks=False)
         except FileExistsError:
