@@ -5,7 +5,7 @@
 In one kernel for each lesson: all cells from the top, each twice in a row; the slowest cell is
 interrupted in the middle; then all cells once from the bottom to the top; then from the top until
 each has run EDUTORCH_RERUNS times (20). A lesson fails if its kernel grows by more than 64 MiB
-after the first time, or if a cell raises an error without a hint.
+in these last runs, or if a cell raises an error without a hint.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ class Report:
     """What happened to one lesson.
 
     Attributes:
-        before, after: MiB of its kernel when each cell had run twice, and at the end.
+        first: MiB of its kernel when each cell had run twice.
+        before, after: MiB before and after the runs from the top again.
         problems: the errors without a hint, each once.
     """
 
     stem: str
     runs: int = 0
     seconds: float = 0.0
+    first: int = 0
     before: int = 0
     after: int = 0
     problems: dict[str, None] = field(default_factory=dict)
@@ -68,13 +70,15 @@ class Report:
 
     def __str__(self) -> str:
         return (
-            f"| {self.stem} | {self.runs} | {self.seconds:.0f} | {self.before} | {self.after} "
+            f"| {self.stem} | {self.runs} | {self.seconds:.0f} "
+            f"| {self.first} | {self.before} | {self.after} "
             f"| {self.after - self.before:+} | {'; '.join(self.problems) or '–'} |"
         )
 
 
 HEAD = (
-    "| lesson | runs of cells | seconds | MiB | at the end | growth | errors |\n" + "|:--" * 7 + "|"
+    "| lesson | runs of cells | seconds | MiB after 2 | after 3 | at the end | growth | errors |\n"
+    "|:--|:--|:--|:--|:--|:--|:--|:--|"
 )
 
 
@@ -160,7 +164,7 @@ def rerun(stem: str, times: int = TIMES) -> Report:
     with new_kernel() as kernel:
         kernel.run(NO_NETWORK)
         run_all(kernel, [cell for cell in codes for _ in range(2)], "twice in a row")
-        report.before = kernel.memory()
+        report.first = kernel.memory()
         slowest = max(durations, key=durations.__getitem__)
         if durations[slowest] > SHORTEST_INTERRUPT:
             _, error = kernel.run(codes[slowest][1], interrupt_after=durations[slowest] / 2)
@@ -168,6 +172,7 @@ def rerun(stem: str, times: int = TIMES) -> Report:
                 report.problems[f"code cell {slowest} interrupted: {error}"] = None
             run_all(kernel, codes[slowest:], "after an interrupt")
         run_all(kernel, reversed(codes), "from the bottom to the top")
+        report.before = kernel.memory()
         for _ in range(times - 3):
             run_all(kernel, codes, "from the top again")
         report.after = kernel.memory()
