@@ -20,7 +20,9 @@ def record_lesson(record_property: Any) -> Callable[[str, float, int], None]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     reports = [
-        report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
     ]
     rows = sorted(
         value

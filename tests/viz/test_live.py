@@ -266,13 +266,13 @@ def test_without_a_notebook_a_pause_does_nothing():
 def test_an_interrupt_ends_a_paused_loop():
     view, page = watched(live())
     view._gate.command({"type": "pause"})
-    wait = view._gate._wake.wait
+    wait = view._gate.rest
 
     def interrupted(seconds):
         wait(seconds)
         raise KeyboardInterrupt
 
-    view._gate._wake.wait = interrupted
+    view._gate.rest = interrupted
     with pytest.raises(KeyboardInterrupt):
         run(view, 3)
     assert page.patches[-1]["state"] == "interrupted"

