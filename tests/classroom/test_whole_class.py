@@ -33,7 +33,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.classroom]
 
 KILLS = int(os.environ.get("EDUTORCH_KILLS", "5"))
 SEED = int(os.environ.get("EDUTORCH_SEED", "29"))
-EXERCISES = dict(sorted(load_exercises().items())[:10])
+TEN = (
+    "01.by_hand", "01.exponential", "01.flat_place", "02.centre", "02.product", "02.softmax",
+    "05.carry", "05.normalise", "06.count", "06.counter",
+)  # fmt: skip
+EXERCISES = {id: load_exercises()[id] for id in TEN}
 FILES = ("grades.csv", "results.json")
 STUDENTS = 20  # of the small class
 LIMIT = "2"  # seconds per exercise
