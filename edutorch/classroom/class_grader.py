@@ -22,7 +22,7 @@ from .feedback_page import StudentPage
 from .results import StudentResult
 from .submissions import Submission, SubmissionError
 
-WITHOUT_EXERCISES = ("00_five_minute_tour", "09_data_loading")
+WITHOUT_EXERCISES = ("00_five_minute_tour",)
 """Lessons of the course that have nothing to grade."""
 
 MOMENT = 0.001  # what is left when the time of a submission is up

@@ -25,7 +25,7 @@ from .exercise import Exercise, find_exercise
 from .grading import Advice, Ask, Outcome, grade
 from .marked_graph import marked_drawing
 from .own_values import values_in_notebook
-from .time_limit import time_limit
+from .time_limit import call_in_time
 from .walk_to_mark import walk_to_mark
 
 RIGHT, WRONG = "#1B7F4B", "#B00020"
@@ -94,8 +94,10 @@ def ask_in_time(exercise: type[Exercise], names: Mapping[str, Any]) -> Ask:
 
     def ask(case: Mapping[str, Any]) -> Attempt:
         try:
-            with time_limit(end - time.monotonic()):
-                return run_answer(exercise.answer, names, case, forbid=exercise.forbid)
+            return call_in_time(
+                end - time.monotonic(),
+                lambda: run_answer(exercise.answer, names, case, forbid=exercise.forbid),
+            )
         except TimeoutError:
             return Attempt(case, error=TOO_LONG)
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from _thread import interrupt_main
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from signal import SIGINT, default_int_handler, getsignal
 from threading import current_thread, main_thread
+from typing import TypeVar
 
 from ..backends.platform import HAS_THREADS, run_beside
 
-AGAIN = 0.5
+T = TypeVar("T")
+
+AGAIN = 1.0
 """Seconds after which code is interrupted again that has ignored it."""
 
 POLL = 0.02
@@ -23,43 +25,36 @@ POLL = 0.02
 
 
 class Watch:
-    """Interrupts the main thread after some seconds, and again, until `stop`.
+    """Interrupts the main thread after some seconds, and again, until it is over.
 
     There are no locks: an interrupt in the middle of one would leave it locked.
 
     Attributes:
         fired: whether it has.
+        is_over: set when no more interrupts are wanted.
+        is_firing: one may come although it is over.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.fired = self._over = self._is_firing = False
+        self.fired = self.is_over = self.is_firing = False
         self._due = time.monotonic() + seconds
 
     def run(self) -> None:
-        while not self._over:
+        """Wait and interrupt, on a thread of its own."""
+        while not self.is_over:
             time.sleep(POLL)
             if time.monotonic() < self._due:
                 continue
-            self._is_firing = True
-            if not self._over:
+            self.is_firing = True
+            if not self.is_over:
                 self.fired = True
                 interrupt_main()
-            self._is_firing = False
+            self.is_firing = False
             self._due = time.monotonic() + AGAIN
 
-    def stop(self) -> None:
-        """Send no interrupt any more, and take the one that may be on its way."""
-        self._over = True
-        try:
-            while self._is_firing:
-                time.sleep(0)
-        except KeyboardInterrupt:
-            pass
 
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt the block when it takes longer.
+def call_in_time(seconds: float, function: Callable[[], T]) -> T:
+    """Return what a function returns, or interrupt it when it takes longer.
 
     Raises: TimeoutError: it was interrupted, or there was no time at all.
     """
@@ -67,15 +62,21 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise TimeoutError("there is no time left")
     can_interrupt = HAS_THREADS and current_thread() is main_thread()
     if not can_interrupt or getsignal(SIGINT) is not default_int_handler:
-        yield
-        return
+        return function()
     watch = Watch(seconds)
-    run_beside("edutorch time limit", watch.run)
     try:
-        yield
+        run_beside("edutorch time limit", watch.run)
+        return function()
     except KeyboardInterrupt:
+        watch.is_over = True  # no call stands before it: Python could be interrupted there again
         if not watch.fired:
             raise
-        raise TimeoutError(f"no answer after {seconds:.0f} s") from None
     finally:
-        watch.stop()
+        watch.is_over = True
+        try:
+            time.sleep(0)  # an interrupt that is on its way comes here
+            while watch.is_firing:
+                time.sleep(0)
+        except KeyboardInterrupt:
+            pass
+    raise TimeoutError(f"no answer after {seconds:.0f} s")

@@ -9,10 +9,9 @@ import argparse
 import itertools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .lessons import Lesson
+from .lessons import Lesson
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

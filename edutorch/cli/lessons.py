@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..datasets.packages import DISTRIBUTIONS, has_wheel
 from ..errors import EdutorchError
 from ..utils.course_folder import PACKAGE, course_folder
 
@@ -114,6 +113,8 @@ def lesson_of(path: Path, plan: dict[str, tuple[str, int | None]]) -> Lesson:
 
 def missing_packages(packages: Iterable[str]) -> list[str]:
     """Return how to install those that are absent, each way once."""
+    from ..datasets.packages import DISTRIBUTIONS, has_wheel  # other commands need no data
+
     ways = []
     for package in packages:
         if is_installed(package):

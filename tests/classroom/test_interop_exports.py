@@ -287,7 +287,7 @@ def test_results_for_gradescope_are_valid(visibility):
 REFUSED = {
     "no notebook": (["nowhere.ipynb"], "there is no notebook 'nowhere.ipynb'"),
     "broken": (["broken.ipynb"], "broken.ipynb: is no notebook"),
-    "no exercise": ([NOTEBOOKS[0].with_name("09_data_loading.ipynb")], "has no exercise"),
+    "no exercise": ([NOTEBOOKS[0].with_name("00_five_minute_tour.ipynb")], "has no exercise"),
     "no cell": (["05_reading_graphs.ipynb"], "has 0 cells 'cell-32', where the answer to"),
     "twice": ([NOTEBOOKS[0], NOTEBOOKS[0]], "02_backprop_by_hand.ipynb is named twice"),
     "another's exercise": ([NOTEBOOKS[0], "--only", "05.carry"], "05.carry is in none of the"),

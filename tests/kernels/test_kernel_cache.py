@@ -12,7 +12,7 @@ import pytest
 
 import edutorch
 from edutorch import kernels
-from edutorch.backends import blas, kernel_registry
+from edutorch.backends import blas, kernel_registry, platform
 from edutorch.backends.kernel_registry import declarations, slot_of
 from edutorch.core.registry import REGISTRY
 from edutorch.kernels import disk_cache
@@ -115,8 +115,9 @@ def test_the_cache_is_where_the_system_has_them_and_can_be_moved(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LOCALAPPDATA", "/local")
     folders = {"linux": "~/.cache", "darwin": "~/Library/Caches", "win32": "/local"}
-    for platform, folder in folders.items():
-        monkeypatch.setattr(sys, "platform", platform)
+    for name, folder in folders.items():
+        monkeypatch.setattr(platform, "IS_MACOS", name == "darwin")
+        monkeypatch.setattr(platform, "IS_WINDOWS", name == "win32")
         assert disk_cache.default_cache() == f"{folder}/edutorch"
         monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
         assert disk_cache.default_cache() == "/xdg/edutorch"

@@ -298,6 +298,16 @@ def is_tour(attempt, make):
     return attempt.is_close(make(case, middles_of(case), shares), "images")
 
 
+def is_tour_of(attempt, codes):
+    """Return whether the images are those of some codes: a function of the middles and shares."""
+    return is_tour(attempt, lambda case, mu, shares: images_of(case, codes(mu, shares)))
+
+
+def whole_stretches(mu, shares, more):
+    """Return codes that begin and end each stretch with an image."""
+    return stops(mu, np.linspace(0, 1, len(shares) + more), last=False)
+
+
 class Tour(Exercise):
     """A tour along several images: interpolation."""
 
@@ -349,34 +359,20 @@ class Tour(Exercise):
         Hint(
             "it visits the images, and draws nothing on the way: between two codes lie the points "
             "start + (end − start) · share",
-            lambda attempt: is_tour(
-                attempt, lambda case, mu, shares: images_of(case, stops(mu, [0.0]))
-            ),
+            lambda attempt: is_tour_of(attempt, lambda mu, shares: stops(mu, [0.0])),
             mark="sigmoid",
         ),
         Hint(
             "the last image is missing",
-            lambda attempt: is_tour(
-                attempt, lambda case, mu, shares: images_of(case, stops(mu, shares, last=False))
-            ),
+            lambda attempt: is_tour_of(attempt, lambda mu, shares: stops(mu, shares, last=False)),
             mark="sigmoid",
         ),
         Hint(
             "an image in the middle of the tour comes twice: it ends one stretch, and begins the "
             "next",
-            lambda attempt: (
-                is_tour(
-                    attempt,
-                    lambda case, mu, shares: images_of(
-                        case, stops(mu, np.linspace(0, 1, len(shares)), last=False)
-                    ),
-                )
-                or is_tour(
-                    attempt,
-                    lambda case, mu, shares: images_of(
-                        case, stops(mu, np.linspace(0, 1, len(shares) + 1), last=False)
-                    ),
-                )
+            lambda attempt: any(
+                is_tour_of(attempt, lambda mu, shares, more=more: whole_stretches(mu, shares, more))
+                for more in (0, 1)
             ),
             mark="sigmoid",
         ),
@@ -402,9 +398,7 @@ class Tour(Exercise):
         ),
         Hint(
             "each stretch goes from its end to its start",
-            lambda attempt: is_tour(
-                attempt, lambda case, mu, shares: images_of(case, stops(mu, 1 - shares))
-            ),
+            lambda attempt: is_tour_of(attempt, lambda mu, shares: stops(mu, 1 - shares)),
             mark="sigmoid",
         ),
         Hint(
