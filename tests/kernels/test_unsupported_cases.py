@@ -12,6 +12,7 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 import edutorch
 from edutorch import nn
 from edutorch.backends.kernel_registry import slots
+from edutorch.kernels.cpu import elementwise
 from edutorch.kernels.cpu.gemm_microkernel import gemm_address
 from edutorch.nn import functional as F
 from tests.kernels.test_parallel import LAYERS, sequence
@@ -102,20 +103,26 @@ WITH_BLAS = {
 }
 
 
+def by_numpy() -> set[str]:
+    """Return the kernels that leave arrays of this size to NumPy, which has AVX-512 here."""
+    return set(elementwise.AVX512_SIZES) if elementwise.BYTES >= elementwise.AVX512 else set()
+
+
 @pytest.mark.parametrize("name", [*USED, *WITH_BLAS])
 def test_a_kernel_takes_what_is_its_own(name, monkeypatch):
     if name in WITH_BLAS and gemm_address(np.dtype("float32")) is None:
         pytest.skip("NumPy's BLAS is one that cannot be called")
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     used = calls_of({**LAYERS, **MORE}[name], monkeypatch)
-    assert set({**USED, **WITH_BLAS}[name].split()) <= set(used)
+    assert set({**USED, **WITH_BLAS}[name].split()) - by_numpy() <= set(used)
 
 
 @pytest.mark.parametrize("name", [*LAYERS, *MORE])
 def test_arrays_that_are_not_its_own(name, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     calls = calls_of({**LAYERS, **MORE}[name], monkeypatch)
-    assert calls or name in FORWARD_BY_NUMPY, "no kernel was used"
+    expected = {**USED, **WITH_BLAS}.get(name, "").split()
+    assert calls or name in FORWARD_BY_NUMPY or by_numpy() >= set(expected), "no kernel was used"
     for kernel, (run, args, expected) in calls.items():
         for variant, change in VARIANTS.items():
             for position, arg in enumerate(args):
