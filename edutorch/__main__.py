@@ -115,10 +115,15 @@ def main(argv: list[str] | None = None) -> int:
 
         return warmup(options.check)
     try:
-        return run_last_commands(options, others)
+        status = run_last_commands(options, others)
+        sys.stdout.flush()
     except EdutorchError as error:
         print(error, file=sys.stderr)
         return 1
+    except BrokenPipeError:  # what reads the output has ended, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still kept
+        return 1
+    return status
 
 
 def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -484,3 +485,10 @@ def test_other_commands_do_not_read_the_course():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
     assert course.add_options.__module__ == "edutorch.cli.course"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no `head`")
+def test_a_reader_that_ends_is_no_error():
+    command = f"{shlex.quote(sys.executable)} -m edutorch course | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stderr == ""
