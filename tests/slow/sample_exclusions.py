@@ -97,11 +97,6 @@ KNOWN = (
         "PyTorch gives the gradient to the elements that were overwritten; here to the others",
     ),
     Known(
-        r"nn\.functional\.conv_transpose[123]d", "forward", r"value: .* \([1-3] of ",
-        "16-bit sums that cancel: here the bias is added in a rounding of its own; in PyTorch it "
-        "depends on the processor",
-    ),
-    Known(
         "argsort|msort|sort|topk", "forward|method|gradient|out=", "value: .* of 8000",
         "the order of equal 16-bit numbers, which PyTorch leaves open",
     ),

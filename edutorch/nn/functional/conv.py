@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from ... import backends
 from ...backends.numpy import Array, Namespace
 from ...core.composed import recorded_as
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import narrow, permute, reshape, squeeze, unsqueeze
@@ -414,6 +415,19 @@ class TransposeSettings(NamedTuple):
     dilation: Size
 
 
+@composed_in_float32
+def transpose_and_add(
+    samples: Tensor, weight: Tensor, bias: Tensor | None, window: tuple[Any, ...]
+) -> Tensor:
+    """Return the transposed convolution with its bias, rounded once where it has 16 bits.
+
+    Args:
+        window: the last arguments of `conv_transpose_nd`.
+    """
+    y = conv_transpose_nd(samples, weight, *window)
+    return y if bias is None else y + reshape(bias, (-1,) + (1,) * (y.ndim - 2))
+
+
 def run_conv_transpose(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, settings: TransposeSettings
 ) -> Tensor:
@@ -442,14 +456,13 @@ def run_conv_transpose(
         )  # fmt: skip
     arrays = {"input": input._array, "weight": weight._array}
     check_same_dtype(op, arrays if bias is None else {**arrays, "bias": bias._array})
-    y = conv_transpose_nd(samples, weight, size, step, pads, gap, groups)
-    if bias is not None:
-        if bias._array.shape != (y.shape[1],):
-            raise ShapeError(
-                op, f"bias needs one number for each of {y.shape[1]} output channels",
-                {"weight": tuple(weight.shape), "bias": tuple(bias.shape)},
-            )  # fmt: skip
-        y = y + reshape(bias, (-1,) + (1,) * rank)
+    channels = weight.shape[1] * groups
+    if bias is not None and bias._array.shape != (channels,):
+        raise ShapeError(
+            op, f"bias needs one number for each of {channels} output channels",
+            {"weight": tuple(weight.shape), "bias": tuple(bias.shape)},
+        )  # fmt: skip
+    y = transpose_and_add(samples, weight, bias, (size, step, pads, gap, groups))
     return y if batch else squeeze(y, 0)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from ...backends.platform import HAS_THREADS, run_beside
+from ...backends.platform import run_beside
 from ...errors import warn
 from ..graph.fold import Choice, Plan
 from ..graph.model import Graph, Snapshot
@@ -54,23 +54,11 @@ KEPT = 64
 """How many pictures are kept, for a loop whose graph changes back and forth."""
 
 
-class AtOnce(Executor):
-    """Runs what is submitted while it is submitted, where there are no threads."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Return a future that is done."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001  (raised by `result`)
-            future.set_exception(error)
-        return future
-
-
 class InOrder(Executor):
     """Runs what is submitted one after the other, on a thread that ends when nothing is left.
 
     A widget is kept for as long as its notebook runs: a thread that waits in it would be, too.
+    Where there are no threads, `submit` does the work itself.
     """
 
     def __init__(self, name: str) -> None:
@@ -84,9 +72,9 @@ class InOrder(Executor):
         future: Future[Any] = Future()
         with self._lock:
             self._jobs.append((future, functools.partial(fn, *args, **kwargs)))
-            if not self._is_running:
-                self._is_running = True
-                run_beside(self.name, self._run)
+            is_first, self._is_running = not self._is_running, True
+        if is_first:
+            run_beside(self.name, self._run)
         return future
 
     def _run(self) -> None:
@@ -123,7 +111,7 @@ class LayoutQueue:
         self._handed_over = threading.Event()
         self._lock = threading.Lock()
         # One thread: pictures come in the order in which they were asked for.
-        self._pool = InOrder("edutorch-layout") if HAS_THREADS else AtOnce()
+        self._pool = InOrder("edutorch-layout")
 
     def svg(self, graph: Graph, patience: float | None = PATIENCE) -> str | None:
         """Return the picture of `graph`, or None if it is not there within `patience` seconds."""
