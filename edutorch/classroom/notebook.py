@@ -145,7 +145,13 @@ class Feedback:
         if advice is None or self.outcome.attempt.error == TOO_LONG:
             return None
         exercise: type[Exercise] = self.outcome.exercise
-        return marked_drawing(exercise, self._names, self.outcome.attempt, advice.mark)
+        try:
+            return call_in_time(
+                LIMIT,
+                lambda: marked_drawing(exercise, self._names, self.outcome.attempt, advice.mark),
+            )
+        except TimeoutError:  # the second run took another way
+            return None
 
     @property
     def can_walk(self) -> bool:

@@ -66,7 +66,7 @@ def call_in_time(seconds: float, function: Callable[[], T]) -> T:
     watch = Watch(seconds)
     try:
         run_beside("edutorch time limit", watch.run)
-        return function()
+        value = function()
     except KeyboardInterrupt:
         watch.is_over = True  # no call stands before it: Python could be interrupted there again
         if not watch.fired:
@@ -79,4 +79,6 @@ def call_in_time(seconds: float, function: Callable[[], T]) -> T:
                 time.sleep(0)
         except KeyboardInterrupt:
             pass
-    raise TimeoutError(f"no answer after {seconds:.0f} s")
+    if watch.fired:  # code that ignored the interrupt was too late, too
+        raise TimeoutError(f"no answer after {seconds:.0f} s")
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import threading
 import time
 
 import pytest
@@ -322,10 +323,25 @@ def test_a_loop_without_end_is_interrupted(monkeypatch, answer):
     monkeypatch.setattr(notebook, "LIMIT", 0.3)
     feedback = torch.check("02.softmax", {"gradient_of_logits": answer}, seed=1)
     assert not feedback.is_right
-    if answer is not loops_and_ignores:
-        assert "Is there a loop that does not end?" in repr(feedback)
+    assert "Is there a loop that does not end?" in repr(feedback)
+    assert feedback.drawing is None
     assert torch.is_grad_enabled()
     assert feedback._repr_mimebundle_()
+
+
+def test_the_run_for_the_picture_has_a_limit_too(monkeypatch):
+    is_checked = threading.Event()
+
+    def loops_when_drawn(z, right):
+        while is_checked.is_set():
+            z = z + 0
+        return z
+
+    feedback = torch.check("02.softmax", {"gradient_of_logits": loops_when_drawn}, seed=1)
+    assert not feedback.outcome.attempt.error
+    is_checked.set()
+    monkeypatch.setattr(notebook, "LIMIT", 0.3)
+    assert feedback.drawing is None
 
 
 def test_ctrl_c_is_still_ctrl_c():
