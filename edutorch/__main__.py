@@ -69,6 +69,16 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    from .cli.site import add_options as add_options_of_site
+
+    add_options_of_site(
+        commands.add_parser(
+            "site",
+            help="the course as a site for the browser",
+            description="Write a site with the course that runs in a browser, or serve it.",
+            allow_abbrev=False,
+        )
+    )
     commands.add_parser(
         "lab",
         help="open the five-minute tour in JupyterLab",
@@ -136,11 +146,14 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
     from .cli.course import course
     from .cli.grade import grade, merge
     from .cli.lab import lab
+    from .cli.site import site
 
     if options.command == "course":
         return course(options, others)
     if options.command == "classroom":
         return classroom(options)
+    if options.command == "site":
+        return site(options)
     if options.command == "grade merge":
         return merge(options)
     return grade(options) if options.command == "grade" else lab(others)

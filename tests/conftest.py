@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import edutorch
+from edutorch.backends.platform import HAS_THREADS
 from tests import tables
 from tests.devices import device  # noqa: F401  (a fixture for all)
 from tests.lessons import table
@@ -72,7 +73,7 @@ class HangGuard:
 
     def pytest_runtest_logstart(self) -> None:
         now = time.monotonic()
-        if now - self.set > 10:
+        if HAS_THREADS and now - self.set > 10:
             self.set = now
             faulthandler.dump_traceback_later(310, file=self.file)
 

@@ -54,7 +54,8 @@ def make(folder: Path, wheels: Path) -> None:
             shutil.copyfile(wheel, folder / wheel.name)
             present[name] = package
     for package in present.values():
-        package["depends"] = [name for name in package["depends"] if name in present]
+        names = [name.replace("_", "-") for name in package["depends"]]
+        package["depends"] = [name for name in names if name in present]
     lock["packages"] = present
     (folder / "pyodide-lock.json").write_text(json.dumps(lock), "utf-8")
 
