@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
-    from .cli.site import add_options as add_options_of_site
+    from .cli.site.command import add_options as add_options_of_site
 
     add_options_of_site(
         commands.add_parser(
@@ -146,7 +146,7 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
     from .cli.course import course
     from .cli.grade import grade, merge
     from .cli.lab import lab
-    from .cli.site import site
+    from .cli.site.command import site
 
     if options.command == "course":
         return course(options, others)

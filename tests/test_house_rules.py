@@ -78,7 +78,10 @@ COMPAT = PACKAGE / "compat"
 """On the search path of the package: `compat/mps.py` is imported as `edutorch.mps`."""
 
 # Papers, and the names of XML formats: text that nobody fetches.
-KNOWN_ADDRESSES = {"www.w3.org", "arxiv.org", "doi.org", "www.apache.org"}
+KNOWN_ADDRESSES = {
+    "www.w3.org", "arxiv.org", "doi.org", "www.apache.org",
+    "127.0.0.1", "cdn.jsdelivr.net",  # a site is served here; `site build --cdn` loads Pyodide there
+}  # fmt: skip
 
 
 def ids(path: Path) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..errors import EdutorchError
+from ...errors import EdutorchError
 
 OP = "edutorch site"
 
@@ -65,7 +65,7 @@ def pair_of_version(version: str) -> Pair:
 
     Raises: SiteError: no JupyterLite is known for it.
 
-    >>> from edutorch.site.versions import pair_of_version
+    >>> from edutorch.cli.site.versions import pair_of_version
     >>> pair_of_version("0.27.7").python
     '3.12'
     """

@@ -48,13 +48,13 @@ def normalized(name: str) -> str:
 
 def with_dependencies(lock: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """Return packages and all that they need, as far as the lock has it."""
-    packages, found, queue = lock["packages"], {}, [normalized(name) for name in names]
+    packages, names_of_all, queue = lock["packages"], {}, [normalized(name) for name in names]
     while queue:
         name = queue.pop(0)
-        if name in packages and name not in found:
-            found[name] = True
+        if name in packages and name not in names_of_all:
+            names_of_all[name] = True
             queue += [normalized(other) for other in packages[name]["depends"]]
-    return list(found)
+    return list(names_of_all)
 
 
 def check_package(folder: Path, lock: Mapping[str, Any], name: str) -> Path:
@@ -73,7 +73,7 @@ def check_package(folder: Path, lock: Mapping[str, Any], name: str) -> Path:
     if digest != package["sha256"]:
         raise SiteError(
             OP, f"{path.name} is damaged, or another version",
-            {"its SHA-256": digest, "in the lock": package["sha256"]},
+            {"SHA-256": digest, "lock": package["sha256"]},
             hint="copy it again from the same release of Pyodide",
         )  # fmt: skip
     check_tags(path, lock["info"])
@@ -88,13 +88,13 @@ def check_tags(path: Path, info: Mapping[str, Any]) -> None:
     wanted = "cp" + "".join(str(info["python"]).split(".")[:2])
     if python != wanted:
         raise SiteError(
-            OP, f"{path.name} is for another Python", {"wheel": python, "this Pyodide": wanted}
+            OP, f"{path.name} is for another Python", {"wheel": python, "Pyodide": wanted}
         )
     interface = re.search(r"(\d{4}_\d+)_wasm32", platform)
     if interface is None or interface[1] != info.get("abi_version"):
         raise SiteError(
             OP, f"{path.name} is for another interface (ABI) of Pyodide",
-            {"wheel": platform, "this Pyodide": f"{info.get('abi_version')} wasm32"},
+            {"wheel": platform, "Pyodide": f"{info.get('abi_version')} wasm32"},
         )  # fmt: skip
 
 
@@ -116,7 +116,8 @@ def add_wheel(lock: dict[str, Any], path: Path) -> str:
     lock["packages"][name] = {
         "name": name, "version": said["Version"], "file_name": path.name, "install_dir": "site",
         "sha256": hash_of(path), "package_type": "package", "unvendored_tests": False,
-        "imports": import_names(names), "depends": needs_of(said.get_all("Requires-Dist") or (), lock),
+        "imports": import_names(names),
+        "depends": needs_of(said.get_all("Requires-Dist") or (), lock),
     }  # fmt: skip
     return name
 

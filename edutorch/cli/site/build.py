@@ -15,9 +15,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import __version__
+from ... import __version__
 from .environment import environment_of, python_of
-from .lock import LOCK, add_wheel, check_package, normalized, read_lock, update_hashes, with_dependencies
+from .lock import (
+    LOCK,
+    add_wheel,
+    check_package,
+    normalized,
+    read_lock,
+    update_hashes,
+    with_dependencies,
+)
 from .pages import APPS, add_to_pages
 from .versions import OP, PAIRS, Pair, SiteError, pair_of_lock, pair_of_version
 from .wheels import compile_wheels, own_wheels
@@ -193,8 +201,10 @@ def lock_of_cdn(environment: Path, pair: Pair) -> dict[str, Any]:
             with urlopen(pair.cdn + LOCK, timeout=30) as answer:
                 kept.write_bytes(answer.read())
         except OSError as error:
-            raise SiteError(OP, f"{pair.cdn + LOCK} cannot be fetched: {error}",
-                            hint="with a network, once, or with --pyodide FOLDER") from None  # fmt: skip
+            raise SiteError(
+                OP, f"{pair.cdn + LOCK} cannot be fetched: {error}",
+                hint="with a network, once, or with --pyodide FOLDER",
+            ) from None  # fmt: skip
     lock = read_lock(environment)
     pair_of_version(str(lock["info"]["version"]))
     for package in lock["packages"].values():

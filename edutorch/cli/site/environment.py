@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..backends.platform import IS_WINDOWS, caches_of_user
+from ...backends.platform import IS_WINDOWS, caches_of_user
 from .versions import OP, Pair, SiteError
 
 READY = "ready.txt"

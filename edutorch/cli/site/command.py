@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .lessons import read_lessons
+from ..lessons import read_lessons
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +42,8 @@ def site(options: argparse.Namespace) -> int:
         return build(options)
     if options.what == "serve":
         return serve(options.folder, options.port)
-    from ..site.environment import environment_of
-    from ..site.versions import PAIRS, pair_of_version
+    from .environment import environment_of
+    from .versions import PAIRS, pair_of_version
 
     version = options.pyodide_version
     print(environment_of(pair_of_version(version) if version else PAIRS[-1]))
@@ -51,7 +51,7 @@ def site(options: argparse.Namespace) -> int:
 
 
 def build(options: argparse.Namespace) -> int:
-    from ..site.build import Site, build_site
+    from .build import Site, build_site
 
     notebooks = options.notebooks or [lesson.path for lesson in read_lessons()]
     folder = build_site(options.folder, Site(options.pyodide, notebooks))
@@ -62,7 +62,7 @@ def build(options: argparse.Namespace) -> int:
 
 
 def serve(folder: Path, port: int) -> int:
-    from ..site.serve import site_server
+    from .serve import site_server
 
     with site_server(folder, port) as server:
         print(f"http://127.0.0.1:{server.server_port}/lab/  (Ctrl-C ends it)", flush=True)

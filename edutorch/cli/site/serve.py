@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .build import ABOUT
 from .versions import OP, SiteError
@@ -15,7 +15,7 @@ class Handler(SimpleHTTPRequestHandler):
     """Answers with the right types of files, and with nothing written to the terminal."""
 
     protocol_version = "HTTP/1.1"  # one connection for many files
-    extensions_map = {
+    extensions_map: ClassVar[dict[str, str]] = {
         **SimpleHTTPRequestHandler.extensions_map,
         ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm",
         ".json": "application/json", ".whl": "application/zip", ".ipynb": "application/json",

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ..viz.render.graphviz import folder as widgets_folder
+from ...viz.render.graphviz import folder as widgets_folder
 from .environment import python_to_compile
 from .versions import OP, Pair, SiteError
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 
 COMPILER = Path(__file__).with_name("compile_wheel.py")
 
@@ -47,9 +47,10 @@ def own_wheels(folder: Path, version: str) -> list[Path]:
     Raises: SiteError: the browser's Graphviz was not built.
     """
     widgets = widgets_folder()
-    if not (widgets / "vendor" / "graphviz.js").is_file():
+    engine = widgets / "vendor" / "graphviz.js"
+    if not engine.is_file():
         raise SiteError(
-            OP, f"{str(widgets / 'vendor' / 'graphviz.js')!r} is missing: no picture could be drawn",
+            OP, f"{str(engine)!r} is missing: no picture could be drawn",
             hint="in a checkout: make widgets",
         )  # fmt: skip
     own = write_wheel(folder, "edutorch", version, ["numpy"], own_files(widgets))
@@ -80,11 +81,13 @@ def write_wheel(
     about = f"{name}-{version}.dist-info"
     metadata = [f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n"]
     metadata += [f"Requires-Dist: {need}\n" for need in needs]
-    kind = "Wheel-Version: 1.0\nGenerator: edutorch\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    about_wheel = (
+        "Wheel-Version: 1.0\nGenerator: edutorch\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
     entries = [
         *files,
         (f"{about}/METADATA", "".join(metadata).encode()),
-        (f"{about}/WHEEL", kind.encode()),
+        (f"{about}/WHEEL", about_wheel.encode()),
     ]
     record = "".join(f"{name},,\n" for name, _ in entries) + f"{about}/RECORD,,\n"
     with zipfile.ZipFile(path, "w") as wheel:
