@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from .index_width import numpy_with_64_bit_indices
 from .kernel_registry import slot
 
 ADD_AT = slot("ADD_AT")
@@ -164,7 +165,7 @@ class NumpyRandom:
 
     def permutation(self, n: int) -> np.ndarray:
         """The integers 0 … n-1 in random order."""
-        return self._generator.permutation(n)
+        return self._generator.permutation(n).astype(np.int64, copy=False)
 
     def get_state(self) -> dict[str, Any]:
         """Everything needed to continue from here."""
@@ -227,7 +228,7 @@ class NumpyBackend(Backend):
     """The reference backend, with which every other one is compared."""
 
     name = "cpu"
-    xp = np
+    xp = numpy_with_64_bit_indices()
     array_type = np.ndarray
 
     def from_numpy(self, array: np.ndarray) -> np.ndarray:

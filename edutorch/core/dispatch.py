@@ -181,7 +181,7 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
     try:
         y = run_kernel(op, named, settings) if backend is backends.CPU and op.slot else None
         if y is None and backend is backends.CPU:
-            y = op.forward(np, **named, **settings)
+            y = op.forward(backend.xp, **named, **settings)
         elif y is None:
             y = backend.run(op.forward, named, settings)
     except ARRAY_ERRORS as error:

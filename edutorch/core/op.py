@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
-from ..backends import kernel_registry
+from ..backends import CPU, kernel_registry
 from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_of
 from ..errors import running_function
 from . import pickling as pickling  # attaches `__copy__` and others
@@ -393,7 +393,7 @@ class Op:
             "NO_GRAD": modes.NO_GRAD, "TrackedModes": modes.TrackedModes,
             "NUMBER_TYPES": frozenset((int, float)), "SEQUENCE_TYPES": frozenset((list, tuple)),
             "FLOAT32": numpy.dtype("float32"), "INT64": numpy.dtype("int64"), "LONG": 1 << 63,
-            "wrap": wrap, "ONLY_ARRAYS": {numpy.ndarray}, "modes": modes.current, "numpy": numpy,
+            "wrap": wrap, "ONLY_ARRAYS": {numpy.ndarray}, "modes": modes.current, "numpy": CPU.xp,
             "ndarray": numpy.ndarray, "asarray": numpy.asarray,
             "new": partial(object.__new__, Tensor), "clock": versions.clock,
             "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain, "reduced_dims": reduced_dims,

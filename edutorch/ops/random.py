@@ -445,7 +445,7 @@ def multinomial(
             keys = np.log(weights) - np.log(-np.log1p(-noise))
         indices = np.argsort(-keys, 1, kind="stable")[:, :num_samples]
     indices = indices if input.ndim > 1 else indices[0]
-    return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(indices)))
+    return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(indices, np.int64)))
 
 
 # The state of the generators -----------------------------------------------------------------

@@ -172,14 +172,14 @@ def repeat_interleave(
     (tensor([1, 1, 2, 2]), tensor([2, 2, 2]))
     """
     if repeats is None:
-        input, repeats = _positions_like(input, np.arange(input.numel())), input
+        input, repeats = _positions_like(input, np.arange(input.numel(), dtype=np.int64)), input
     if dim is None:
         input, dim = input.reshape(-1), 0
     dim = normal_dim("repeat_interleave", dim, input.ndim)
     counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
     total = int(np.sum(counts)) if isinstance(counts, list) else counts * input.shape[dim]
     check_memory("repeat_interleave", (total,), np.dtype(np.int64))
-    positions = np.repeat(np.arange(input.shape[dim]), counts)
+    positions = np.repeat(np.arange(input.shape[dim], dtype=np.int64), counts)
     return input.index_select(dim, _positions_like(input, positions))
 
 
