@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from ..ops.from_data import tensor
-from .packages import file_of, require_package
+from .packages import data_folder, file_of, require_package
 
 
 class Images(NamedTuple):
@@ -32,12 +32,10 @@ def load_digits() -> Images:
     >>> images.shape, labels[:5]
     (torch.Size([1797, 1, 8, 8]), tensor([0, 1, 2, 3, 4]))
     """
-    require_package("sklearn", "datasets.load_digits", extra="lab")
-    from sklearn import datasets
-
-    data: Any = datasets.load_digits()
-    pictures = (data.images / 16).astype(np.float32)[:, None]
-    return Images(tensor(pictures), tensor(data.target.astype(np.int64)))
+    file = file_of("sklearn", "datasets/data/digits.csv.gz", "datasets.load_digits", extra="lab")
+    rows = np.loadtxt(file, np.float32, delimiter=",")  # 64 pixels from 0 to 16, and the digit
+    pictures = rows[:, :64].reshape(-1, 1, 8, 8) / 16
+    return Images(tensor(pictures), tensor(rows[:, 64].astype(np.int64)))
 
 
 def load_faces() -> Images:
@@ -59,24 +57,30 @@ def load_photo(name: str) -> Tensor:
 
     Args:
         name: "astronaut", "camera", "chelsea" (a cat), "coffee", "coins", "brick", "grass",
-            "gravel", "moon", "page", "retina", "rocket" and others that scikit-image contains.
+            "gravel", "moon", "page", "retina", "rocket" and others that scikit-image contains;
+            "china" and "flower" from scikit-learn.
 
-    From scikit-image (BSD-3; the photographs are in the public domain or CC0).
+    From scikit-image (BSD-3; the photographs are in the public domain or CC0) and scikit-learn
+    (CC BY 2.0: "china" by danielbuechele, "flower" by vultilion).
 
     Raises: ValueError: there is none of this name.
 
     >>> load_photo("chelsea").shape
     torch.Size([3, 300, 451])
     """
-    folder = require_package("skimage", "datasets.load_photo") / "data"
-    files = {
-        file.stem: file for file in sorted(folder.glob("*.png")) + sorted(folder.glob("*.jpg"))
-    }
-    if name not in files:
-        raise ValueError(
-            f"datasets.load_photo: there is no photo {name!r}\n  hint: there are {', '.join(files)}"
-        )
-    pixels = read_pixels(files[name], "datasets.load_photo")
+    purpose = "datasets.load_photo"
+    if name in ("china", "flower"):
+        file_of("sklearn", "datasets/images/README.txt", purpose, extra="lab")  # a copy needs it
+        file = file_of("sklearn", f"datasets/images/{name}.jpg", purpose, extra="lab")
+    else:
+        folder = data_folder("skimage", purpose) / "data"
+        names = {file.stem: file.name for file in sorted(folder.glob("*.[pj][np]g"))}
+        if name not in names:
+            raise ValueError(
+                f"{purpose}: there is no photo {name!r}\n  hint: there are {', '.join(names)}"
+            )
+        file = file_of("skimage", f"data/{names[name]}", purpose)
+    pixels = read_pixels(file, purpose)
     pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)[:3]
     return tensor(pixels.astype(np.float32) / 255)
 

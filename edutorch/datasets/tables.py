@@ -30,6 +30,13 @@ class Table(NamedTuple):
     target_names: tuple[str, ...] = ()
 
 
+WINE = (
+    "alcohol", "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols",
+    "flavanoids", "nonflavanoid_phenols", "proanthocyanins", "color_intensity", "hue",
+    "od280/od315_of_diluted_wines", "proline",
+)  # fmt: skip
+
+
 def load_wine() -> Table:
     """Return 178 wines of three growers, with 13 measurements each.
 
@@ -39,7 +46,12 @@ def load_wine() -> Table:
     >>> table.inputs.shape, table.target_names
     (torch.Size([178, 13]), ('class_0', 'class_1', 'class_2'))
     """
-    return _from_sklearn("load_wine")
+    path = "datasets/data/wine_data.csv"
+    with file_of("sklearn", path, "datasets.load_wine", extra="lab").open(encoding="utf-8") as file:
+        _, _, *classes = file.readline().strip().split(",")
+        rows = np.loadtxt(file, np.float32, delimiter=",")
+    inputs, targets = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
+    return Table(tensor(inputs), tensor(targets), WINE, tuple(classes))
 
 
 def load_breast_cancer() -> Table:
