@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from . import images, series, tables
+from .images import load_digits, load_faces, load_nuclei, load_photo
 from .packages import CHECKSUMS, DISTRIBUTIONS, READ, digest
+from .series import load_co2, load_sunspots, load_weather
+from .tables import load_cars, load_penguins, load_wine
+from .texts import load_manual
+
+LOADERS: dict[str, Callable[[], object]] = {
+    "cars": load_cars, "co2": load_co2, "digits": load_digits, "faces": load_faces,
+    "manual": load_manual, "nuclei": load_nuclei, "penguins": load_penguins,
+    "sunspots": load_sunspots, "weather": load_weather, "wine": load_wine,
+}  # fmt: skip
+"""The data sets that are read from files, and need nothing else of their packages."""
 
 
 def write_data(folder: str | Path, names: Iterable[str]) -> list[Path]:
@@ -25,7 +36,7 @@ def write_data(folder: str | Path, names: Iterable[str]) -> list[Path]:
     Returns: the copies.
 
     Raises:
-        ValueError: there is no such data set, or it is not read from a file.
+        ValueError: there is no such data set, or no such photo.
         MissingExtraError: its package is not installed.
 
     >>> from tempfile import TemporaryDirectory
@@ -50,17 +61,16 @@ def write_data(folder: str | Path, names: Iterable[str]) -> list[Path]:
 
 def files_of(name: str) -> dict[str, Path]:
     """Return the files that a data set is read from; each with its place among the copies."""
-    kind, *arguments = name.split() or [""]
-    for module in (images, series, tables):
-        load = getattr(module, f"load_{kind}", None)
-        if load is not None:
-            break
-    else:
-        raise ValueError(f"datasets.write_data: there is no data set {name!r} that has files")
+    load = LOADERS.get(name)
+    if name.startswith("photo "):
+        load = partial(load_photo, name.removeprefix("photo "))
+    if load is None:
+        known = ", ".join([*LOADERS, "photo coffee"])
+        raise ValueError(
+            f"datasets.write_data: there are no files of {name!r}\n  hint: there are {known}"
+        )
     READ.clear()
-    load(*arguments)
-    if not READ:
-        raise ValueError(f"datasets.write_data: load_{kind} reads no file that could be copied")
+    load()
     files = {f"{package}/{path}": file for (package, path), file in READ.items()}
     for package in {package for package, _ in READ}:
         files |= licences_of(package)

@@ -70,14 +70,17 @@ def installed_folder(package: str) -> Path | None:
 def data_folder(package: str, purpose: str, extra: str = "course") -> Path:
     """Return the folder of an installed package, or that with the copies of its files.
 
+    Args:
+        extra: the extra of edutorch that brings the package; "" if Python does.
+
     Raises: MissingExtraError: there is neither.
     """
     folder = installed_folder(package) or copies_folder() / package
     if not folder.is_dir():
+        install = f'pip install "edutorch[{extra}]", or ' if extra else ""
         raise MissingExtraError(
-            purpose, missing_reason(package),
-            hint=f'pip install "edutorch[{extra}]", or {COPY} (there is no {folder})',
-        )  # fmt: skip
+            purpose, missing_reason(package), hint=f"{install}{COPY} (there is no {folder})"
+        )
     return folder
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import datetime
 import functools
 import random
 
-from .packages import require_package
+from .packages import file_of, require_package
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt", "sv")
 FORMATS = ("medium", "long", "full")  # a short "3/4/87" is a day in April, or in March
@@ -20,9 +21,9 @@ def load_manual() -> dict[str, str]:
     >>> load_manual()["assert"][:24]
     'The "assert" statement\\n*'
     """
-    from pydoc_data.topics import topics
-
-    return dict(sorted(topics.items()))
+    file = file_of("pydoc_data", "topics.py", "datasets.load_manual", extra="")
+    topics = ast.parse(file.read_bytes()).body[-1].value  # type: ignore[attr-defined]
+    return dict(sorted(ast.literal_eval(topics).items()))
 
 
 def load_dates(

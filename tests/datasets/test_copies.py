@@ -92,6 +92,12 @@ def test_without_package_and_copy_both_ways_are_named(folder, no_packages):
     assert hint.endswith(f"see datasets.write_data (there is no {folder / 'sklearn'})")
 
 
+def test_what_python_brings_cannot_be_installed(folder, no_packages):
+    no_packages()
+    with pytest.raises(MissingExtraError, match="\n  hint: copy its files where it is installed"):
+        datasets.load_manual()
+
+
 def test_a_copy_of_something_else_is_not_enough(folder, no_packages):
     load("load_wine")
     datasets.write_data(folder, ["wine"])
@@ -125,14 +131,16 @@ def test_copies_without_checksums_are_refused(folder, no_packages):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("whales", "there is no data set 'whales' that has files"),
-        ("", "there is no data set '' that has files"),
-        ("dates 5", "there is no data set 'dates 5' that has files"),
-        ("diabetes", "load_diabetes reads no file that could be copied"),
+        ("whales", "there are no files of 'whales'\n  hint: there are cars, co2, digits"),
+        ("", "there are no files of ''"),
+        ("photo", "there are no files of 'photo'"),
+        ("dates", "there are no files of 'dates'"),
+        ("photo nobody", "there is no photo 'nobody'"),
+        ("photo ../../setup", "there is no photo '../../setup'"),
     ],
 )
 def test_what_has_no_files_cannot_be_copied(name, said, folder):
     load("load_wine")
     with pytest.raises(ValueError, match=said):
-        datasets.write_data(folder, [name])
+        datasets.write_data(folder, ["wine", name])
     assert not folder.exists(), "nothing is written"

@@ -35,7 +35,7 @@ LOADERS = {
 """The package of each function."""
 
 ARGUMENTS = {"load_dates": (5,), "load_photo": ("coins",)}
-WITHOUT_FILES = {"load_breast_cancer", "load_dates", "load_diabetes", "load_manual"}
+WITHOUT_FILES = {"load_breast_cancer", "load_dates", "load_diabetes"}
 WITH_FILES = set(LOADERS) - WITHOUT_FILES
 """Those that can be read from copies, without the package."""
 
