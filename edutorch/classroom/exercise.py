@@ -169,7 +169,8 @@ class Exercise:
         Raises: SpecError: there is none, or it contains something else than plain data.
         """
         own = cls.shared_values if values is None else values
-        cases = [{**case, **own} for case in cls.cases(np.random.default_rng(seed))]
+        drawn = cls.cases(np.random.default_rng(seed))
+        cases = [{name: as_int64(case[name]) for name in case} | dict(own) for case in drawn]
         if not cases:
             raise SpecError(cls.id, "`cases` yields nothing", hint="yield at least one dict")
         for case in cases:
@@ -182,6 +183,12 @@ class Exercise:
     def answer_source(cls) -> str:
         """Return the source of `answer`, for the student's process."""
         return textwrap.dedent(inspect.getsource(cls.answer))
+
+
+def as_int64(value: Any) -> Any:
+    """Return an array of NumPy's usual integers as int64: in a browser tab they have 32 bits."""
+    is_usual = isinstance(value, np.ndarray | np.integer) and value.dtype == np.dtype(int)
+    return value.astype(np.int64, copy=False) if is_usual else value
 
 
 def check_spec(cls: type[Exercise]) -> None:
