@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
+import sys
 import textwrap
 
 import pytest
 
 import edutorch
 from edutorch.classroom import EXERCISES, load_exercises
+from edutorch.cli.lessons import data_of, read_lessons
+from edutorch.datasets.copies import LOADERS
 from tests.lessons.metadata import (
     EVERYWHERE,
     KEYS,
@@ -45,6 +49,29 @@ def test_a_notebook_says_what_it_takes(stem):
     assert said["part"] in ("I", "II", "III", "IV", "V", "VI")
     assert 0 < said["seconds"] <= 60 and 0 < said["megabytes"] <= 1024
     assert isinstance(said["browser"], bool) and set(said["needs"]) <= {"gpu", "dist", "onnx"}
+
+
+IN_BROWSER = [stem for stem in STEMS if read(stem)["metadata"]["edutorch"]["browser"]]
+SITE = {"IPython", "edutorch", "matplotlib", "numpy", "scipy"}
+"""What a lesson can import in a browser tab, beside Python's own modules."""
+
+
+def test_the_lessons_that_run_in_a_browser_are_listed():
+    assert [lesson.path.stem for lesson in read_lessons() if lesson.in_browser] == IN_BROWSER
+    assert len(IN_BROWSER) >= 10
+
+
+@pytest.mark.parametrize("stem", IN_BROWSER)
+def test_a_lesson_for_a_browser_finds_its_packages_and_data_there(stem):
+    code = "\n".join(source(cell) for cell in read(stem)["cells"] if cell["cell_type"] == "code")
+    tree = ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", code))
+    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for node in ast.walk(tree):
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    roots = {name.partition(".")[0] for name in names}
+    assert roots - SITE - sys.stdlib_module_names == set()
+    files = set(LOADERS) | {"photo"}
+    assert {name.partition(" ")[0] for name in data_of(NOTEBOOKS / f"{stem}.ipynb")} <= files
 
 
 def cells_with_names(stem):

@@ -49,6 +49,7 @@ class Lesson(NamedTuple):
         minutes: what it takes to work it through; None if nobody says.
         needs: what it needs more than edutorch, in words.
         checks: how many exercises it has.
+        in_browser: whether it runs in a browser tab.
     """
 
     path: Path
@@ -57,6 +58,7 @@ class Lesson(NamedTuple):
     minutes: int | None
     needs: tuple[str, ...]
     checks: int
+    in_browser: bool = False
 
     @property
     def number(self) -> str:
@@ -107,8 +109,17 @@ def lesson_of(path: Path, plan: dict[str, tuple[str, int | None]]) -> Lesson:
     needs = [NEEDS.get(need, need) for need in texts_of(said.get("needs"))]
     needs += missing_packages(texts_of(said.get("packages")))
     return Lesson(
-        path, title_of(notebook, path), part, minutes, tuple(needs), progress(notebook).total
-    )
+        path, title_of(notebook, path), part, minutes, tuple(needs), progress(notebook).total,
+        said.get("browser") is True,
+    )  # fmt: skip
+
+
+def data_of(path: Path) -> list[str]:
+    """Return the data sets that a notebook reads, as `datasets.write_data` calls them."""
+    cells = [cell for cell in cells_of(read_notebook(path)) if cell.get("cell_type") == "code"]
+    code = "\n".join(text_of(cell.get("source")) for cell in cells)
+    calls = re.findall(r'\bdatasets\.load_(\w+)\((?:"(\w+)")?', code)
+    return list(dict.fromkeys(f"{name} {argument}".strip() for name, argument in calls))
 
 
 def missing_packages(packages: Iterable[str]) -> list[str]:
