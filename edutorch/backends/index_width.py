@@ -57,6 +57,8 @@ def giving(function: Any) -> Any:
         result = function(*arguments, **settings)
         if isinstance(result, tuple):
             return tuple(part.astype(np.int64) for part in result)
+        if isinstance(result, int):
+            return np.int64(result)
         is_index = isinstance(result, np.ndarray | np.integer) and result.dtype == np.intp
         return result.astype(np.int64) if is_index and "dtype" not in settings else result
 
