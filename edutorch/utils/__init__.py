@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from . import checkpoint, data
+from .sizes import small
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "small"]
