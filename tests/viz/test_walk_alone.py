@@ -12,6 +12,7 @@ import pytest
 
 from edutorch import ones, viz
 from edutorch.errors import GradientError
+from edutorch.viz.backward_walk import stepping
 from edutorch.viz.backward_walk.walk import WalkError
 from tests.viz.walks import Failing, gone, leaf, simple, walk_threads
 
@@ -36,7 +37,9 @@ def test_a_backward_that_frees_the_graph_meanwhile():
     assert x.grad.item() == 4 and gone()
 
 
-def test_what_backward_raises_arrives():
+@pytest.mark.parametrize("has_threads", [True, False])
+def test_what_backward_raises_arrives(has_threads, monkeypatch):
+    monkeypatch.setattr(stepping, "HAS_THREADS", has_threads)
     x = leaf(1.0)
     loss = Failing.apply(x * 3) + 1
     walk = viz.walk(loss)

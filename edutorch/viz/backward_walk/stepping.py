@@ -55,7 +55,8 @@ class Stepper:
         context = contextvars.copy_context()
         if not HAS_THREADS:
             context.run(self._run, work, listener)
-            self.advance(0)
+            if not self.stations:
+                self.advance(0)  # else an error is raised where the steps before it have been shown
             return
         self.thread = threading.Thread(
             target=context.run, args=(self._run, work, listener), name="edutorch-walk", daemon=True
