@@ -265,7 +265,7 @@ def is_near(actual, expected, tolerance):
 def has_chances(attempt, weights_of):
     """Return whether the samples' chances come of this function of shares and counts."""
     targets, shares = attempt.case["targets"], attempt.case["shares"]
-    counts = np.bincount(targets, minlength=len(shares)).clip(1)
+    counts = np.bincount(targets.astype(int), minlength=len(shares)).clip(1)
     weights = weights_of(shares, counts)[targets]
     return attempt.is_close(torch.tensor(weights / weights.sum()))
 
@@ -291,7 +291,9 @@ class SamplerWeights(Exercise):
         return torch.tensor(weights / weights.sum())
 
     def right(targets, shares):
-        weights = (shares / np.bincount(targets, minlength=len(shares)).clip(1))[targets]
+        weights = (shares / np.bincount(targets.astype(int), minlength=len(shares)).clip(1))[
+            targets
+        ]
         return torch.tensor(weights / weights.sum())
 
     hints = (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends import CPU
 from ...core.tensor import Tensor
 from ..errors import check_at_least, check_choice
 from .base import Metric, check_same_shape, result, to_numpy
@@ -54,7 +55,7 @@ class ClassificationMetric(Metric):
         """Add a batch."""
         chosen, true = self.labels(to_numpy(preds), to_numpy(target))
         pairs = true.ravel() * self.num_classes + chosen.ravel()
-        counts = np.bincount(pairs, minlength=self.num_classes**2)
+        counts = CPU.xp.bincount(pairs, minlength=self.num_classes**2)
         self.counts = self.counts + counts.reshape(self.num_classes, self.num_classes)
         self.count_update()
 
@@ -274,7 +275,7 @@ class AUROC(Metric):
         ])  # fmt: skip
         if self.average is None:
             return result(areas)
-        counts = np.bincount(true, minlength=self.num_classes or 0)
+        counts = CPU.xp.bincount(true, minlength=self.num_classes or 0)
         return result(np.average(areas, weights=counts if self.average == "weighted" else None))
 
     def area(self, scores: np.ndarray, positive: np.ndarray, name: str) -> float:
