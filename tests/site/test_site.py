@@ -75,7 +75,7 @@ def tools(tmp_path, monkeypatch):
 @pytest.fixture
 def notebook(tmp_path):
     path = tmp_path / "00_tour.ipynb"
-    path.write_text("{}")
+    path.write_text('{"cells": []}')
     return path
 
 
@@ -104,7 +104,7 @@ def test_a_site_has_all_that_its_lock_lists(tmp_path, tools, notebook, version, 
     assert settings["pyodideUrl"] == f"./static/pyodide/{entry}"
     assert set(settings["loadPyodideOptions"]["packages"]) == set(PRELOADED)
     assert settings["disablePyPIFallback"]
-    assert (site / "files" / "00_tour.ipynb").read_text() == "{}"
+    assert (site / "files" / "00_tour.ipynb").read_text() == notebook.read_text()
     for page in ("index.html", "lab/index.html", "notebooks/index.html"):
         assert SCRIPT in (site / page).read_text()
 

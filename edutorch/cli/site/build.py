@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import __version__
+from ...datasets import write_data
+from ..lessons import data_of
 from .environment import environment_of, python_of
 from .lock import (
     LOCK,
@@ -229,7 +231,10 @@ def write_settings(lite: Path, pair: Pair, is_from_cdn: bool) -> None:
 
 
 def copy_notebooks(target: Path, notebooks: Sequence[Path]) -> None:
-    """Copy notebooks. Raises: SiteError: one is not there, or two have the same name."""
+    """Copy notebooks, and the data that they read.
+
+    Raises: SiteError: a notebook is not there, or two have the same name.
+    """
     target.mkdir()
     for path in notebooks:
         if not path.is_file():
@@ -237,6 +242,9 @@ def copy_notebooks(target: Path, notebooks: Sequence[Path]) -> None:
         if (target / path.name).exists():
             raise SiteError(OP, f"two notebooks are called {path.name!r}")
         shutil.copyfile(path, target / path.name)
+    data = dict.fromkeys(name for path in notebooks for name in data_of(path))
+    if data:
+        write_data(target / "edutorch_data", data)
 
 
 def run_jupyterlite(environment: Path, lite: Path, output: Path) -> None:

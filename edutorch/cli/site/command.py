@@ -53,7 +53,7 @@ def site(options: argparse.Namespace) -> int:
 def build(options: argparse.Namespace) -> int:
     from .build import Site, build_site
 
-    notebooks = options.notebooks or [lesson.path for lesson in read_lessons()]
+    notebooks = options.notebooks or [lesson.path for lesson in read_lessons() if lesson.in_browser]
     folder = build_site(options.folder, Site(options.pyodide, notebooks))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {len(notebooks)} notebooks, {size / 1e6:.0f} MB")

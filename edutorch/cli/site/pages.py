@@ -1,6 +1,8 @@
 """What is added to JupyterLite's pages: one sentence where a browser cannot do what is needed.
 
-JupyterLite's own pages stay blank there, and say nothing.
+JupyterLite's own pages stay blank there, and say nothing. The script also mends how the page waits
+for Python: its library expects a promise of `Atomics.waitAsync` even where there is nothing to wait
+for, and would lose an answer that came early.
 """
 
 from __future__ import annotations
@@ -14,6 +16,13 @@ APPS = ("lab", "notebooks")
 SCRIPT = """\
 <script>
 (() => {
+  const waitAsync = self.Atomics?.waitAsync?.bind(Atomics);
+  if (waitAsync) {
+    Atomics.waitAsync = (...words) => {
+      const { async, value } = waitAsync(...words);
+      return { async, value: async ? value : Promise.resolve(value) };
+    };
+  }
   const say = (text) => {
     const box = document.createElement("div");
     box.setAttribute("role", "alert");

@@ -18,6 +18,7 @@ from .versions import OP, Pair, SiteError
 PACKAGE = Path(__file__).resolve().parents[2]
 
 COMPILER = Path(__file__).with_name("compile_wheel.py")
+START = Path(__file__).with_name("tab_start.py")
 
 WITH_SOURCES = ("edutorch-", "edutorch_tab-")
 """Wheels whose sources a student reads, in tracebacks and with `??`."""
@@ -29,16 +30,6 @@ c.InteractiveShellApp.exec_lines = ["import edutorch_tab"]
 """
 """IPython's configuration. The folder of the notebook is looked into last, not first: each look
 goes through the page, and an import of edutorch looks hundreds of times."""
-
-START = '''\
-"""Done once when the kernel of a tab starts, while the page is still being read."""
-
-import sys
-
-import edutorch.viz  # noqa: F401
-
-sys.path.append("")
-'''
 
 
 def own_wheels(folder: Path, version: str) -> list[Path]:
@@ -56,7 +47,7 @@ def own_wheels(folder: Path, version: str) -> list[Path]:
     own = write_wheel(folder, "edutorch", version, ["numpy"], own_files(widgets))
     # The `.data/data` of a wheel is unpacked at the root: IPython reads /etc/ipython.
     data = f"edutorch_tab-{version}.data/data/etc/ipython/ipython_config.py"
-    files = [("edutorch_tab.py", START.encode()), (data, SETTINGS.encode())]
+    files = [("edutorch_tab.py", START.read_bytes()), (data, SETTINGS.encode())]
     return [own, write_wheel(folder, "edutorch_tab", version, ["edutorch", "ipython"], files)]
 
 
