@@ -50,6 +50,13 @@ STARTED = (
 """What the kernel installs at its start, one after the other, unless Pyodide loads it before."""
 
 PRELOADED = (*STARTED, "numpy", "edutorch", "edutorch_tab", "anywidget")
+BINARY = {
+    ending: {"name": ending, "extensions": [f".{ending}"], "fileFormat": "base64",
+             "mimeTypes": ["application/octet-stream"]}
+    for ending in ("npy", "npz", "tif", "zip", "safetensors", "pt")
+}  # fmt: skip
+"""JupyterLite takes any other file for a text."""
+
 LOADED_WHEN_IMPORTED = ("matplotlib", "scikit-learn")
 """Pyodide loads these when a cell imports them. A site without them is smaller."""
 
@@ -89,6 +96,7 @@ def build_site(folder: Path, site: Site) -> Path:
         write_settings(lite, pair, is_from_cdn=site.pyodide is None)
         copy_notebooks(lite / "files", site.notebooks)
         run_jupyterlite(environment, lite, output)
+        correct_listings(output)
         add_to_pages(output)
         about = {
             "edutorch": __version__,
@@ -224,7 +232,7 @@ def write_settings(lite: Path, pair: Pair, is_from_cdn: bool) -> None:
         del options["lockFileURL"]  # it lies beside Pyodide, where it is looked for
     data = {
         "appName": "edutorch", "exposeAppInBrowser": True,
-        "litePluginSettings": {f"{KERNEL}:kernel": kernel},
+        "litePluginSettings": {f"{KERNEL}:kernel": kernel}, "fileTypes": BINARY,
     }  # fmt: skip
     text = {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}
     (lite / "jupyter-lite.json").write_text(json.dumps(text, indent=1), "utf-8")
@@ -245,6 +253,16 @@ def copy_notebooks(target: Path, notebooks: Sequence[Path]) -> None:
     data = dict.fromkeys(name for path in notebooks for name in data_of(path))
     if data:
         write_data(target / "edutorch_data", data)
+
+
+def correct_listings(output: Path) -> None:
+    """Say of compressed files that they are: JupyterLite lists `a.csv.gz` as the text it was."""
+    for path in (output / "api" / "contents").rglob("all.json"):
+        listing = json.loads(path.read_text("utf-8"))
+        for entry in listing["content"]:
+            if entry["name"].endswith(".gz"):
+                entry["mimetype"] = "application/gzip"
+        path.write_text(json.dumps(listing), "utf-8")
 
 
 def run_jupyterlite(environment: Path, lite: Path, output: Path) -> None:

@@ -1,8 +1,6 @@
 """What is added to JupyterLite's pages: one sentence where a browser cannot do what is needed.
 
-JupyterLite's own pages stay blank there, and say nothing. The script also mends how the page waits
-for Python: its library expects a promise of `Atomics.waitAsync` even where there is nothing to wait
-for, and would lose an answer that came early.
+JupyterLite's own pages stay blank there, and say nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +14,6 @@ APPS = ("lab", "notebooks")
 SCRIPT = """\
 <script>
 (() => {
-  const waitAsync = self.Atomics?.waitAsync?.bind(Atomics);
-  if (waitAsync) {
-    Atomics.waitAsync = (...words) => {
-      const { async, value } = waitAsync(...words);
-      return { async, value: async ? value : Promise.resolve(value) };
-    };
-  }
   const say = (text) => {
     const box = document.createElement("div");
     box.setAttribute("role", "alert");
@@ -45,7 +36,7 @@ SCRIPT = """\
       "take Firefox 131, Chrome 95, Safari 15.2, or a newer one.");
     return;
   }
-  if (!("serviceWorker" in navigator) && !self.crossOriginIsolated) {
+  if (!("serviceWorker" in navigator)) {
     say("Python cannot see your files here (the browser gives this page no service worker): " +
       "notebooks run, but files beside them are not found.");
   }
