@@ -1,8 +1,9 @@
 """What this platform can do: threads, processes, signals, the C library.
 
-Everything that depends on it asks here, so that a mistake shows in one place. A browser tab (Python
-compiled to WebAssembly: Pyodide) has none of the four. Code that would start a thread there does
-its work at once, and code that would start a process says that it cannot.
+Everything that depends on it asks here, so that a mistake shows in one place. Python compiled to
+WebAssembly has none of the four: in a browser tab (Pyodide), or outside of browsers (WASI). Code
+that would start a thread there does its work at once, and code that would start a process says that
+it cannot.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from threading import Thread
 from typing import Any
 
 IS_BROWSER = sys.platform == "emscripten"
+IS_WASM = IS_BROWSER or sys.platform == "wasi"
 IS_LINUX = sys.platform == "linux"
 IS_MACOS = sys.platform == "darwin"
 IS_WINDOWS = sys.platform == "win32"
-IS_POSIX = os.name == "posix" and not IS_BROWSER
+IS_POSIX = os.name == "posix" and not IS_WASM
 
-HAS_THREADS = not IS_BROWSER
+HAS_THREADS = not IS_WASM
 """Whether a thread can be started. Locks exist in any case."""
 
-HAS_PROCESSES = not IS_BROWSER
+HAS_PROCESSES = not IS_WASM
 """Whether another program can be started."""
 
-HAS_SIGNALS = not IS_BROWSER
+HAS_SIGNALS = not IS_WASM
 """Whether Ctrl-C arrives as a signal, between any two instructions."""
 
 WHERE = "in a browser tab" if IS_BROWSER else f"on {sys.platform}"

@@ -403,9 +403,10 @@ def physical_memory() -> int:
     Linux grants more than that, and kills the process once it is used.
     """
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
-        return 2**62
+        size = 0
+    return size if size > 0 else 2**62  # WebAssembly knows the name and no size
 
 
 TOTAL_MEMORY = physical_memory()

@@ -11,9 +11,9 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from ... import dtypes
 from ...core.tensor import Tensor
 from .frames import FrameError
 
@@ -23,12 +23,12 @@ MAX_INTEGER_DIGITS = 1_000
 MAX_LENGTH = 1 << 28  # of an axis, also of an array without elements
 
 DTYPES = {
-    np.dtype(name).name: np.dtype(name)
+    name: np.dtype(name)
     for name in (
         "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-        "float16", "float32", "float64", "complex64", "complex128", ml_dtypes.bfloat16,
+        "float16", "float32", "float64", "complex64", "complex128",
     )
-}  # fmt: skip
+} | {dtype.name: dtype.numpy for dtype in dtypes.ALL}  # fmt: skip
 """The dtypes that cross the wall, by name. A `.npy` file knows no bfloat16: it goes as uint16."""
 
 
