@@ -16,7 +16,7 @@ __all__ = ["Jail", "JailError", "JailFactory", "MissingWalls", "Settings", "Wall
 def __getattr__(name: str) -> object:
     """Load the grader's side when it is asked for: the jail itself has no use for it."""
     if name in ("Jail", "JailError", "JailFactory", "MissingWalls"):
-        from . import factory
+        from . import factory, jail
 
-        return getattr(factory, name)
+        return getattr(factory if name == "JailFactory" else jail, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Frames on a socket: a JSON header and bytes, with bounds and a deadline.
+"""Frames on a channel, such as a socket: a JSON header and bytes, with bounds and a deadline.
 
     4 bytes  length of the header        (big-endian)
     4 bytes  length of the body
@@ -12,14 +12,23 @@ reader never waits beyond its deadline, however slowly the bytes come.
 from __future__ import annotations
 
 import json
-import socket
 import struct
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 LENGTHS = struct.Struct(">II")
 CHUNK = 1 << 16
+
+
+class Channel(Protocol):
+    """What frames need of a socket."""
+
+    def settimeout(self, seconds: float | None, /) -> None: ...
+
+    def send(self, data: bytes | memoryview, /) -> int: ...
+
+    def recv(self, size: int, /) -> bytes: ...
 
 
 class FrameError(Exception):
@@ -31,7 +40,7 @@ class Ended(FrameError):
 
 
 def send_frame(
-    channel: socket.socket, header: Any, blobs: Iterable[bytes] = (), deadline: float | None = None
+    channel: Channel, header: Any, blobs: Iterable[bytes] = (), deadline: float | None = None
 ) -> None:
     """Send a frame.
 
@@ -49,7 +58,7 @@ def send_frame(
 
 
 def receive_frame(
-    channel: socket.socket, header_limit: int, body_limit: int, deadline: float | None = None
+    channel: Channel, header_limit: int, body_limit: int, deadline: float | None = None
 ) -> tuple[Any, bytes]:
     """Return the header and the body of the next frame.
 
@@ -69,7 +78,7 @@ def receive_frame(
         raise FrameError("the header of a frame is not JSON") from None
 
 
-def receive_bytes(channel: socket.socket, size: int, deadline: float | None) -> bytes:
+def receive_bytes(channel: Channel, size: int, deadline: float | None) -> bytes:
     """Return exactly `size` bytes; memory is taken as they come."""
     received = bytearray()
     while len(received) < size:
@@ -84,7 +93,7 @@ def receive_bytes(channel: socket.socket, size: int, deadline: float | None) -> 
     return bytes(received)
 
 
-def set_timeout(channel: socket.socket, deadline: float | None) -> None:
+def set_timeout(channel: Channel, deadline: float | None) -> None:
     if deadline is None:
         channel.settimeout(None)
         return

@@ -1,13 +1,12 @@
 """What runs in the jail: the student's code, and the question of the exercise.
 
 One process answers the cases of one exercise. It is forked without the student's code, gets it
-over the socket when all walls stand, runs the cells, and answers one case after the other.
+over a channel when all walls stand, runs the cells, and answers one case after the other.
 """
 
 from __future__ import annotations
 
 import random
-import socket
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +18,14 @@ import edutorch
 from ..attempt import Attempt, first_line, namespace, run_answer
 from .attempts import encode_attempt
 from .forbidden import remove_functions
-from .frames import Ended, receive_frame, send_frame
+from .frames import Channel, Ended, receive_frame, send_frame
 from .values import Decoder
 
 REQUEST_LIMIT = 64 << 20  # of what the grader sends: it is trusted, a mistake in it is not
 
 
-def serve(channel: socket.socket) -> None:
-    """Answer the cases that come over a socket, until it ends."""
+def serve(channel: Channel) -> None:
+    """Answer the cases that come over a channel, until it ends."""
     request, _ = receive_frame(channel, REQUEST_LIMIT, 0)
     forbid = frozenset(request["forbid"])
     called = remove_functions(forbid)

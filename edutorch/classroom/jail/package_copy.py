@@ -11,11 +11,15 @@ import importlib.util
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ...backends.platform import IS_LINUX
 from ...errors import missing_extra
 from .settings import Settings
+
+PREFIX = "edutorch-jail-"
 
 LIBRARIES = ("numpy", "ml_dtypes", "safetensors")
 WALL_LIBRARIES = ("landlockpy", "seccompy")
@@ -26,13 +30,32 @@ CLASSROOM = {"attempt.py", "comparison.py", "jail"}
 LEFT_OUT = {"_widgets", "_notebooks", "cli"}
 
 
-def copy_package(folder: Path, settings: Settings) -> Path:
-    """Make the copy, and return the folder to import from."""
+def make_folder() -> Path:
+    """Return a new folder for the copy; those of graders that were killed are removed."""
+    if IS_LINUX:
+        remove_stale_folders()
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+
+
+def remove_stale_folders() -> None:
+    """Remove the folders of graders that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if (
+            pid.isdecimal()
+            and folder.lstat().st_uid == os.geteuid()
+            and not os.path.exists(f"/proc/{pid}")
+        ):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def copy_package(folder: Path, libraries: Iterable[Path]) -> Path:
+    """Make the copy with links to libraries, and return the folder to import from."""
     package = Path(__file__).parents[2]
     site = folder / "site"
     shutil.copytree(package, site / "edutorch", ignore=left_out(package), symlinks=False)
     (site / "edutorch" / "classroom" / "__init__.py").write_text('"""The jail\'s part."""\n')
-    for path in library_paths(settings):
+    for path in libraries:
         (site / path.name).symlink_to(path)
     for directory, _, files in os.walk(folder):  # another user reads them
         os.chmod(directory, 0o755)
