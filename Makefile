@@ -75,7 +75,8 @@ test-long: .venv/.test-stamp
 	  samples) EDUTORCH_ALL_SAMPLES=1 $(BIN)/python -m pytest -s tests/slow -m samples $(ARGS) ;; \
 	  browser) $(BIN)/python -m pytest -s -m "slow and browser" $(ARGS) ;; \
 	  course) $(BIN)/python -m tests.lessons.reruns ;; \
-	  *) echo "make test-long PART=programs (samples, browser, course)"; exit 2 ;; \
+	  wasm) $(INSTALL) -e ".[classroom-wasm]" && EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
+	  *) echo "make test-long PART=programs (samples, browser, course, wasm)"; exit 2 ;; \
 	esac
 
 # nbgrader and otter pin much: they get an environment of their own, and their tests run in it.

@@ -132,8 +132,9 @@ def run(
     progress = Progress(options.out, options.resume)
     left = {name: files for name, files in students.items() if name not in progress.done}
     limits = Settings(
-        memory=options.memory * MIB, seconds=options.timeout, fewer_walls=options.walls == "fewer"
-    )
+        memory=options.memory * MIB, seconds=options.timeout,
+        fewer_walls=options.walls == "fewer", wasm=options.walls == "wasm",
+    )  # fmt: skip
     plan = Plan(tuple(exercises), specs, seed, options.timeout, limits, assignment, options.workers,
                 own_values, options.feedback)  # fmt: skip
     start = time.perf_counter()

@@ -28,7 +28,7 @@ from .class_grader import grade_class
 from .exercise import Exercise, find_exercise
 from .exercise_grader import ClassSettings
 from .jail import Settings
-from .jail.factory import JailFactory
+from .jail.chain import open_factory
 from .own_values import CourseValues
 from .results import StudentResult
 from .spec_files import SpecFile, load_specs
@@ -117,15 +117,15 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Grades on this machine, in jails of one parent, several students at once.
+    """Grades on this machine, in jails of one factory, several students at once.
 
-    Raises: what JailFactory raises.
+    Raises: what `open_factory` raises.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.settings = plan.class_settings()
         self.workers = plan.workers or os.cpu_count() or 1
-        self.factory = JailFactory(plan.limits)
+        self.factory = open_factory(plan.limits)
         self.walls = {name: stands for name, (stands, _) in sorted(self.factory.walls.items())}
 
     def grade(self, shards: Sequence[Shard]) -> Iterator[StudentResult]:
@@ -134,7 +134,7 @@ class LocalEngine:
         yield from grade_class(students, self.factory.jail, self.settings, self.workers)
 
     def close(self) -> None:
-        """End the parent of the jails."""
+        """End the jails."""
         self.factory.close()
 
 

@@ -237,9 +237,9 @@ def _devices() -> Iterator[Finding]:
 
 def _walls() -> Iterator[Finding]:
     """Report which walls around students' code can be raised here, and what a missing one means."""
-    from ..classroom.jail.walls import standing
+    from ..classroom.jail.walls import standing, web_assembly
 
-    for wall in standing():
+    for wall in (*standing(), web_assembly()):
         detail = wall.detail or wall.meaning
         if wall.stands is False:
             detail = f"missing ({wall.detail}); with it, {wall.meaning}"

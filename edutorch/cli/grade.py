@@ -52,8 +52,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="who has own values, one a line")  # fmt: skip
     parser.add_argument("--feedback", choices=["html", "notebook", "none"], default="html",
                         help="the form of the page for each student")  # fmt: skip
-    parser.add_argument("--walls", choices=["all", "fewer"], default="all",
-                        help="fewer: run where a wall of the jail is missing")  # fmt: skip
+    parser.add_argument("--walls", choices=["all", "fewer", "wasm"], default="all",
+                        help="fewer: run where a wall of the jail is missing; wasm: run the code "
+                             "in WebAssembly")  # fmt: skip
     add_options_of_teachers(parser)
     add_options_of_machines(parser)
 

@@ -15,7 +15,8 @@ def refused(action, *arguments):
     except OSError as error:
         return error
     raise Success(f"{action} returned {result!r}")
-libc = ctypes.CDLL(None, use_errno=True)
+try: libc = ctypes.CDLL(None, use_errno=True)
+except OSError: libc = None  # in WebAssembly
 def call(name, *arguments):
     if getattr(libc, name)(*arguments) == -1:
         number = ctypes.get_errno()

