@@ -69,6 +69,7 @@ test-samples: .venv/.test-stamp
 
 # Each part is run by hand once per issue; what it printed goes into docs/verified.md. `course` runs
 # the cells of lessons again and again: EDUTORCH_COURSE=03,11 chooses, EDUTORCH_RERUNS says how often.
+# `wasm` installs and compiles Python for WebAssembly.
 test-long: .venv/.test-stamp
 	@case "$(PART)" in \
 	  programs) EDUTORCH_ALL_PROGRAMS=1 $(BIN)/python -m pytest -s -m "programs and browser" $(ARGS) ;; \

@@ -245,9 +245,9 @@ with factory:
 UNSHARE, LANDLOCK = "unshare", "landlock_create_ruleset"
 
 
-def run_without(calls, path, *arguments):
+def run_without(calls, path, *arguments, program=REFUSED_CALLS):
     """Run a grader whose system calls are refused, and return what it prints."""
-    code = REFUSED_CALLS.replace("@SECRET@", str(path))
+    code = program.replace("@SECRET@", str(path))
     command = [sys.executable, "-c", code, ",".join(calls), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+import edutorch as torch
 from edutorch.classroom.jail import chain, inside_wasm, wasm, wasm_walls
 from edutorch.classroom.jail.factory import JailFactory
 from edutorch.classroom.jail.jail import JailError, MissingWalls
@@ -207,6 +208,14 @@ def test_what_does_not_start_is_no_fault_of_the_students(factory):
     for reason, guest in guests.items():
         with factory(guest) as one, pytest.raises(JailError, match=reason):
             ask(one)
+
+
+def test_a_case_that_cannot_be_read_there_is_no_fault_of_the_students(factory):
+    case = {"x": torch.ones(2, dtype=torch.bfloat16)}
+    with factory() as one, one.jail([CELL]) as jail:
+        assert jail.ask(QUESTION, {"x": torch.ones(2)}).value[1] == 1
+        with pytest.raises(JailError, match="there is no bfloat16"):
+            jail.ask(QUESTION, case)
 
 
 def test_the_first_compilation_is_announced(factory, capsys, tmp_path):

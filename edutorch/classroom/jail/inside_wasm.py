@@ -8,9 +8,6 @@ from __future__ import annotations
 import os
 import warnings
 
-import edutorch.nn
-import edutorch.viz.draw  # noqa: F401  (not in the student's time)
-
 from .inside import serve
 from .settings import MEMORY_STATUS
 

@@ -11,7 +11,6 @@ from importlib import metadata
 from typing import NamedTuple
 
 from ...backends.platform import IS_LINUX, WHERE
-from . import wasm
 from .settings import WALLS, Settings
 
 MEANINGS = {
@@ -61,6 +60,8 @@ def standing() -> list[Wall]:
 
 def web_assembly() -> Wall:
     """Return what stands in where the walls are missing, or is asked for; nothing is compiled."""
+    from . import wasm  # not at the top: the jails have no use for it
+
     meaning = "`--walls=wasm` runs the code in WebAssembly, which needs none of the others"
     if not wasm.is_installed():
         return Wall("wasm", None, 'pip install "edutorch[classroom-wasm]"', meaning)

@@ -166,6 +166,12 @@ class WasmProcess(Connection):
             self.end(0.0)
             raise JailError("grade", f"Python did not start\n{log_of(self.result)}")
 
+    def send(self, header: Any, blobs: list[bytes], deadline: float) -> None:
+        if "'dtype': 'bfloat16'" in str(header):
+            raise JailError("grade", "there is no bfloat16 in WebAssembly, and a case has it",
+                            hint="grade this exercise in a jail of Linux")  # fmt: skip
+        super().send(header, blobs, deadline)
+
     def run(self) -> None:
         """Run the instance until it ends."""
         seconds = self.settings.submission_seconds + START_SECONDS
