@@ -210,6 +210,15 @@ def test_what_does_not_start_is_no_fault_of_the_students(factory):
             ask(one)
 
 
+def test_what_does_not_compile_says_why(factory, monkeypatch):
+    def run(self, argv, **options):
+        raise RuntimeError("this is no Linux")
+
+    monkeypatch.setattr(StandIn, "run", run)
+    with pytest.raises(JailError, match="WebAssembly does not run here: this is no Linux"):
+        factory()
+
+
 def test_a_case_that_cannot_be_read_there_is_no_fault_of_the_students(factory):
     case = {"x": torch.ones(2, dtype=torch.bfloat16)}
     with factory() as one, one.jail([CELL]) as jail:

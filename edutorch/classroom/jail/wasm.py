@@ -97,7 +97,10 @@ class WasmFactory:
         if not is_compiled():
             print("compiling Python to machine code: some minutes, once", file=sys.stderr)
         self.site = copy_package(self.folder, ())
-        compiled = self.run(COMPILE, writable=True, deadline_s=START_SECONDS)
+        try:
+            compiled = self.run(COMPILE, writable=True, deadline_s=START_SECONDS)
+        except (ImportError, OSError, RuntimeError) as error:
+            raise JailError("grade", f"WebAssembly does not run here: {error}") from None
         if compiled.trapped or compiled.exit_code:
             raise JailError("grade", f"edutorch does not run in WebAssembly\n{log_of(compiled)}")
         self.walls = probe_walls(self.run, self.memory)
