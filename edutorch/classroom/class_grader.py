@@ -57,12 +57,20 @@ def grade_student(
         problems += handed_in_twice(hand_ins)
     graded: list[Graded] = []
     left = settings.submission_seconds
+    opened: list[Any] = []
+
+    def open_and_remember(sources: list[str]) -> Any:
+        opened.append(open_jail(sources))
+        return opened[-1]
+
     for exercise in settings.exercises.values():
         start = time.monotonic()
         limits = settings._replace(seconds=min(settings.seconds, max(left, MOMENT)))
         own = hand_ins.get(exercise.notebook)
-        graded.append(grade_exercise(exercise, own, open_jail, limits, name))
+        graded.append(grade_exercise(exercise, own, open_and_remember, limits, name))
         left -= time.monotonic() - start
+        left += sum(getattr(jail, "start_seconds", 0.0) for jail in opened)  # not the student's
+        opened.clear()
     results = tuple(result for result, _ in graded)
     late = any(file.late for file in files) or any(result.days_late for result in results)
     told = [without_folders(problem, files) for problem in problems]

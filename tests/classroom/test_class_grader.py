@@ -182,6 +182,29 @@ def test_a_submission_has_a_deadline(tmp_path):
     assert seconds[0] == 0.1 and seconds[-1] == 0.001  # not the 10 seconds of an exercise
 
 
+def test_to_start_a_jail_takes_no_time_of_the_students(tmp_path):
+    seconds = []
+
+    class Starting(InProcess):
+        start_seconds = 50.0
+
+        def ask(self, answer_source, case, forbid, limit):
+            seconds.append(limit)
+            return super().ask(answer_source, case, forbid, limit)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    write(tmp_path / "ada" / NOTEBOOK, RIGHT)
+    settings = SETTINGS._replace(exercises={"1": SOFTMAX, "2": SOFTMAX}, submission_seconds=0.001)
+    students, _ = by_student(find_submissions(tmp_path))
+    list(grade_class(students, Starting, settings))
+    assert seconds[0] == 0.001 and seconds[-1] == settings.seconds
+
+
 def test_nothing_and_something_else_was_handed_in(tmp_path):
     with pytest.raises(SubmissionError, match="there is no folder"):
         list(find_submissions(tmp_path / "none"))

@@ -63,6 +63,9 @@ class Jail:
 
     Args:
         start_process: starts what runs an exercise; see `Process`.
+
+    Attributes:
+        start_seconds: what starting has taken; it is not taken from the student's time.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class Jail:
         self.question: tuple[str, frozenset[str]] | None = None
         self.process: Process | None = None
         self.failure = ""
-        self.exercise_left = 0.0
+        self.exercise_left = self.start_seconds = 0.0
 
     def ask(
         self, answer_source: str, case: Mapping[str, Any], forbid: frozenset[str] = frozenset(),
@@ -94,12 +97,13 @@ class Jail:
             self.question, self.failure = question, ""
             self.exercise_left = self.settings.seconds if seconds is None else seconds
         if not self.failure:
-            is_new = self.process is None
+            is_new, start = self.process is None, time.monotonic()
             process = self.process = self.process or self.start_process()
-            start = time.monotonic()  # starting it is not the student's affair
+            ready = time.monotonic()
+            self.start_seconds += ready - start
             left = min(self.exercise_left, self.seconds_left)
-            attempt = self._ask(process, is_new, case, start + left)
-            used = time.monotonic() - start
+            attempt = self._ask(process, is_new, case, ready + left)
+            used = time.monotonic() - ready
             self.exercise_left -= used
             self.seconds_left -= used
             if attempt is not None:
