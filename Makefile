@@ -76,7 +76,9 @@ test-long: .venv/.test-stamp
 	  samples) EDUTORCH_ALL_SAMPLES=1 $(BIN)/python -m pytest -s tests/slow -m samples $(ARGS) ;; \
 	  browser) $(BIN)/python -m pytest -s -m "slow and browser" $(ARGS) ;; \
 	  course) $(BIN)/python -m tests.lessons.reruns ;; \
-	  wasm) $(INSTALL) -e ".[classroom-wasm]" && EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
+	  wasm) $(INSTALL) -e ".[classroom-wasm]" && \
+	    $(BIN)/python -c "from edutorch.classroom.jail.wasm import WasmFactory; WasmFactory().close()" && \
+	    EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
 	  *) echo "make test-long PART=programs (samples, browser, course, wasm)"; exit 2 ;; \
 	esac
 
