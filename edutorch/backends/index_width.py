@@ -23,17 +23,24 @@ GIVES = (
 """Functions that return positions or counts."""
 
 
-def numpy_with_64_bit_indices() -> ModuleType | SimpleNamespace:
+def numpy_with_64_bit_indices() -> ModuleType | Namespace:
     """Return NumPy, or where its indices have 32 bits, a namespace with its functions."""
     return np if np.intp().itemsize == 8 else convert_indices()
 
 
-def convert_indices() -> SimpleNamespace:
+class Namespace(SimpleNamespace):
+    """Functions, and NumPy's where there is none of a name: it imports `fft` at the first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def convert_indices() -> Namespace:
     """Return NumPy's functions, with indices of 64 bits."""
     changed = {name: taking(getattr(np, name), place) for name, place in TAKES.items()}
     for name in GIVES:
         changed[name] = giving(changed.get(name) or getattr(np, name))
-    return SimpleNamespace(**vars(np) | changed)
+    return Namespace(**vars(np) | changed)
 
 
 def taking(function: Any, place: int) -> Any:

@@ -47,7 +47,7 @@ def narrow(monkeypatch):
 
     names = {*index_width.TAKES, *index_width.GIVES}
     functions = {name: in_32_bits(getattr(np, name), index_width.TAKES.get(name)) for name in names}
-    numpy = SimpleNamespace(**vars(np) | functions | {"intp": np.int32})
+    numpy = SimpleNamespace(**vars(np) | functions | {"intp": np.int32, "fft": np.fft})
     monkeypatch.setattr(index_width, "np", numpy)
     return index_width.numpy_with_64_bit_indices()
 
@@ -81,6 +81,12 @@ def test_positions_of_any_type_are_taken(dtype, narrow):
 def test_a_count_is_int64(narrow):
     assert narrow.count_nonzero(VALUES) == 3
     assert narrow.count_nonzero(VALUES).dtype == np.int64
+
+
+def test_everything_else_is_numpys(narrow):
+    assert narrow.fft is np.fft and narrow.float32 is np.float32
+    with pytest.raises(AttributeError):
+        narrow.no_such_function  # noqa: B018
 
 
 def test_a_type_that_was_asked_for_is_kept(narrow):
