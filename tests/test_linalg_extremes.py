@@ -442,3 +442,16 @@ def test_ctrl_c_leaves_a_long_call_at_once():
     assert done.returncode == 0, done.stderr
     assert done.stdout == "interrupted\n", time.monotonic() - start
     assert signal.getsignal(signal.SIGINT) is not None
+
+
+@pytest.mark.parametrize("name", ["inv", "solve", "cholesky"])
+def test_a_failure_is_noticed_where_no_flag_says_it(name, monkeypatch):
+    """In a browser tab NumPy returns NaN, and says nothing."""
+    monkeypatch.setattr(lapack_file, "IS_BROWSER", True)
+    monkeypatch.setattr(np.linalg, name, lambda a, *_: np.full_like(a, np.nan))
+    matrices = [-edutorch.ones(2, 2)] * (2 if name == "solve" else 1)
+    with pytest.raises(LinAlgError):
+        getattr(linalg, name)(*matrices)
+    if name != "cholesky":
+        results = getattr(linalg, name)(*[matrix * np.nan for matrix in matrices])
+        assert results.isnan().all(), "NaN in, NaN out"

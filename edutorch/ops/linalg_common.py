@@ -14,6 +14,7 @@ from typing import Any
 
 from ..backends.blas import LONG, interruptible
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
+from ..backends.platform import IS_BROWSER
 from ..core.error_messages import need_tensor
 from ..core.tensor import Tensor, array_of
 from ..errors import DTypeError, GradientError, LinAlgError, ShapeError, running_function
@@ -45,6 +46,9 @@ ITERATIVE = {
 """The iterative algorithms, which may not terminate with NaN; and the public functions that
 use them."""
 
+DIRECT = ("cholesky", "inv", "solve")
+"""The algorithms that fail for a singular matrix, or one that is not positive-definite."""
+
 
 def lapack(xp: Namespace, name: str, input: Array, *arguments: Any) -> Any:
     """Return `xp.linalg.name(input, *arguments)`, in another thread if it takes long.
@@ -55,6 +59,8 @@ def lapack(xp: Namespace, name: str, input: Array, *arguments: Any) -> Any:
     if name in ITERATIVE:
         check_finite(xp, name, input, arguments)
     function = getattr(xp.linalg, name)
+    if IS_BROWSER and name in DIRECT:
+        function = noticing_failure(function, xp)
     try:
         if input.size * min(input.shape[-2:]) * MULTIPLICATIONS[name] < LONG:
             return function(input, *arguments)
@@ -68,6 +74,21 @@ def lapack(xp: Namespace, name: str, input: Array, *arguments: Any) -> Any:
             "too many repeated values",
             {"A": tuple(input.shape)}, "float64 may help: x.double()",
         ) from None  # fmt: skip
+
+
+def noticing_failure(function: Callable[..., Any], xp: Namespace) -> Callable[..., Any]:
+    """Return a function that raises LinAlgError for a singular matrix.
+
+    NumPy learns of that from a flag of the processor, which WebAssembly lacks: it returns NaN.
+    """
+
+    def call(*matrices: Array) -> Any:
+        result = function(*matrices)
+        if xp.isnan(result).any() and all(xp.isfinite(matrix).all() for matrix in matrices):
+            raise xp.linalg.LinAlgError
+        return result
+
+    return call
 
 
 def check_finite(xp: Namespace, name: str, input: Array, arguments: tuple[Any, ...]) -> None:

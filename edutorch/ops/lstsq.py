@@ -108,7 +108,8 @@ def matrix_rank_forward(
     if not min(input.shape[-2:]):
         return xp.zeros(batch, "int64")
     s = lapack(xp, "svd", hermitian_from_lower(xp, input, hermitian), False)[1]
-    return xp.sum(s > singular_value_cutoff(xp, input, s, atol, rtol), axis=-1)
+    is_large = s > singular_value_cutoff(xp, input, s, atol, rtol)
+    return xp.sum(is_large, axis=-1, dtype="int64")
 
 
 @takes_out
