@@ -1,0 +1,27 @@
+"""Each lesson that is marked as fit for a browser runs there, and its exercises are checked."""
+
+from __future__ import annotations
+
+import pytest
+
+from edutorch.cli.lessons import read_lessons
+from tests.browser.lessons_in_pyodide import missing, problems_of, run_lesson
+
+LESSONS = [lesson.path for lesson in read_lessons() if lesson.in_browser]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing()), reason=missing())
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_runs_in_pyodide(path, tmp_path):
+    assert problems_of(run_lesson(path, tmp_path)) == []
+
+
+def test_problems_are_seen():
+    good = {"source": "", "tags": [], "error": "", "shown": []}
+    wrong, right = ([{"text/plain": text}] for text in ("✗ 02.softmax", "✓ 02.softmax: right"))
+    unsolved, solved = good | {"tags": ["check"]}, good | {"tags": ["check-of-solution"]}
+    assert problems_of([good, unsolved | {"shown": wrong}, solved | {"shown": right}]) == []
+    assert len(problems_of([good | {"error": "NameError"}])) == 1
+    assert len(problems_of([unsolved | {"shown": right}, solved | {"shown": wrong}])) == 2
+    assert len(problems_of([unsolved, solved])) == 2, "nothing was said"
