@@ -114,12 +114,17 @@ READ: dict[tuple[str, str], Path] = {}
 
 COPY = "copy its files where it is installed: see datasets.write_data"
 
+COPIES = "edutorch_data"
+"""The folder of copies beside a notebook; or a package of this name, which a site may bring."""
+
 CHECKSUMS = "SHA256SUMS"
 """A file beside the copies: the SHA-256 of each, and its name."""
 
 
 def copies_folder() -> Path:
-    return Path(os.environ.get("EDUTORCH_DATA") or "edutorch_data")
+    """Return the folder of copies: that of EDUTORCH_DATA, beside the notebook, or installed."""
+    folder = Path(os.environ.get("EDUTORCH_DATA") or COPIES)
+    return folder if folder.is_dir() else installed_folder(COPIES) or folder
 
 
 def digest(file: Path) -> str:

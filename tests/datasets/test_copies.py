@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.machinery import PathFinder
 
 import pytest
 
@@ -60,6 +61,21 @@ def test_a_folder_beside_the_notebook_is_found(tmp_path, monkeypatch, no_package
     monkeypatch.chdir(tmp_path)
     datasets.write_data("edutorch_data", ["wine"])
     no_packages()
+    assert len(datasets.load_wine().inputs) == 178
+
+
+def test_copies_may_be_a_package(tmp_path, monkeypatch, no_packages):
+    load("load_wine")
+    package = tmp_path / "site" / "edutorch_data"
+    datasets.write_data(package, ["wine"])
+    (package / "__init__.py").touch()
+    no_packages()
+    monkeypatch.setattr(
+        packages, "find_spec",
+        lambda name: PathFinder.find_spec(name, [str(package.parent)]),
+    )  # fmt: skip
+    monkeypatch.delenv("EDUTORCH_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
     assert len(datasets.load_wine().inputs) == 178
 
 
