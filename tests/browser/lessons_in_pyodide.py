@@ -64,21 +64,26 @@ def cells_of(path: Path) -> list[dict[str, Any]]:
 
 
 def run_lesson(path: Path, folder: Path) -> list[dict[str, Any]]:
-    """Run a notebook in Pyodide; return its cells, each with what it left (see `run_cells`).
-
-    Args:
-        folder: for the files of the run.
-    """
+    """Run a notebook in Pyodide, with the data that it reads; see `run_in_pyodide`."""
     from edutorch.cli.lessons import data_of
     from edutorch.datasets import write_data
 
     write_data(folder / "data", data_of(path))
+    return run_in_pyodide(cells_of(path), folder)
+
+
+def run_in_pyodide(cells: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Run cells in Pyodide; return them, each with what it left (see `run_cells`).
+
+    Args:
+        folder: for the files of the run; `data` in it has the data.
+    """
     folders = {"/repository": str(ROOT), "/data": str(folder / "data")}
+    (folder / "data").mkdir(exist_ok=True)
     for name in PLAIN_PYTHON:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
             folders[f"/packages/{name}"] = str(Path(spec.origin).parent)
-    cells = cells_of(path)
     job = {
         "pyodide": os.environ["EDUTORCH_PYODIDE"], "packages": WHEELS, "folders": folders,
         "environment": ENVIRONMENT, "cells": cells, "results": str(folder / "results.json"),
