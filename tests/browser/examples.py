@@ -30,7 +30,9 @@ def wrong_examples() -> Iterator[str]:
     """Yield what doctest says of each example that is wrong."""
     names = {name: getattr(edutorch, name) for name in dir(edutorch) if not name.startswith("_")}
     names |= {"edutorch": edutorch, "math": math}
-    names |= {kind.__name__: kind for kind in (bool, float, int, range)}  # edutorch has some, too
+    names |= {
+        builtin.__name__: builtin for builtin in (bool, float, int, range)
+    }  # edutorch has some, too
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         if ">>>" not in path.read_text("utf-8") or parts[1] in NOT_HERE or "cupy" in parts[-1]:
