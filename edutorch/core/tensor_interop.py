@@ -180,8 +180,8 @@ class TensorInterop(OperatorTypes):
         if backend.is_accelerator:
             return self._array.__dlpack__(stream)
         options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-        given = {name: value for name, value in options.items() if value is not None}
-        return self.numpy().__dlpack__(stream=stream, **given)  # NumPy 2.0 knows none of them
+        wanted = {name: value for name, value in options.items() if value is not None}
+        return self.numpy().__dlpack__(stream=stream, **wanted)  # NumPy 2.0 knows none of them
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the type (1: CPU, 2: CUDA) and the index of the device."""
