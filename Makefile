@@ -5,6 +5,8 @@
 #   make test                                 install, run all tests but the slow ones
 #   make test-notebooks                       run every lesson from its first cell to its last
 #   make test-browser                         drive a real Chromium: JupyterLab, marimo, single pages
+#   make test-lite                            the site for a browser; EDUTORCH_PYODIDE names Pyodide
+#   make site                                 write that site to build/site
 #   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
 #   make test-slow                            killed processes, hostile submissions, more derivatives
 #   make test-classroom                       grade 60 students, 20 of them hostile; kill the grader
@@ -33,7 +35,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-programs test-slow test-classroom test-samples test-long interop lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-long interop lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -50,6 +52,14 @@ test-notebooks: .venv/.test-stamp
 
 test-browser: .venv/.test-stamp
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "browser and not slow and not programs" $(ARGS)
+
+# `python -m tests.browser.pyodide DIR --wheels FOLDER` makes the folder EDUTORCH_PYODIDE.
+test-lite: .venv/.test-stamp
+	@$(BIN)/python -m pytest -s -m "browser and not slow" tests/browser/test_lite.py $(ARGS)
+
+site: .venv/.lab-stamp
+	@$(BIN)/python -m edutorch site build build/site \
+	  $(if $(EDUTORCH_PYODIDE),--pyodide $(EDUTORCH_PYODIDE),--cdn) $(ARGS)
 
 # The programs first, on all cores; then those in a browser, one after the other in one JupyterLab.
 test-programs: .venv/.test-stamp
@@ -75,11 +85,12 @@ test-long: .venv/.test-stamp
 	  programs) EDUTORCH_ALL_PROGRAMS=1 $(BIN)/python -m pytest -s -m "programs and browser" $(ARGS) ;; \
 	  samples) EDUTORCH_ALL_SAMPLES=1 $(BIN)/python -m pytest -s tests/slow -m samples $(ARGS) ;; \
 	  browser) $(BIN)/python -m pytest -s -m "slow and browser" $(ARGS) ;; \
+	  lite) $(BIN)/python -m pytest -s -m "slow and browser" tests/browser/test_lite.py $(ARGS) ;; \
 	  course) $(BIN)/python -m tests.lessons.reruns ;; \
 	  wasm) $(INSTALL) -e ".[classroom-wasm]" && \
 	    $(BIN)/python -c "from edutorch.classroom.jail.wasm import WasmFactory; WasmFactory().close()" && \
 	    EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
-	  *) echo "make test-long PART=programs (samples, browser, course, wasm)"; exit 2 ;; \
+	  *) echo "make test-long PART=programs (samples, browser, lite, course, wasm)"; exit 2 ;; \
 	esac
 
 # nbgrader and otter pin much: they get an environment of their own, and their tests run in it.

@@ -80,7 +80,7 @@ COMPAT = PACKAGE / "compat"
 # Papers, and the names of XML formats: text that nobody fetches.
 KNOWN_ADDRESSES = {
     "www.w3.org", "arxiv.org", "doi.org", "www.apache.org",
-    "127.0.0.1", "cdn.jsdelivr.net",  # a site is served here; `site build --cdn` loads Pyodide there
+    "127.0.0.1", "cdn.jsdelivr.net",  # where a site is served, and loads Pyodide from
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Drives a notebook of the site in a real Chromium: opens it, runs its cells, reads their outputs."""
+"""Drives a notebook of the site in a real Chromium: opens it, runs its cells, reads outputs."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Tab:
     def cells(self) -> list[dict[str, Any]]:
         return self.page.evaluate(CELLS)
 
-    def outputs(self, kind: str) -> list[Any]:
+    def outputs(self, output_type: str) -> list[Any]:
         """Return all outputs of a type of Jupyter's: "stream", "error", "display_data", …"""
         outputs = [output for cell in self.cells() for output in cell["outputs"]]
-        return [output for output in outputs if output["output_type"] == kind]
+        return [output for output in outputs if output["output_type"] == output_type]
 
     def text(self) -> str:
         """Return what was printed."""
@@ -82,7 +82,10 @@ class Tab:
     def svgs(self) -> list[str]:
         """Return the pictures that are in the notebook."""
         bundles = [
-            output["data"] for cell in self.cells() for output in cell["outputs"] if "data" in output
+            output["data"]
+            for cell in self.cells()
+            for output in cell["outputs"]
+            if "data" in output
         ]
         return [text_of(data["image/svg+xml"]) for data in bundles if "image/svg+xml" in data]
 
@@ -120,6 +123,10 @@ def write_notebook(path: Path, *cells: str) -> Path:
          "outputs": [], "execution_count": None}
         for number, source in enumerate(cells)
     ]  # fmt: skip
-    kernel = {"kernelspec": {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}}
-    path.write_text(json.dumps({"cells": code, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}))
+    kernel = {
+        "kernelspec": {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
+    }
+    path.write_text(
+        json.dumps({"cells": code, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+    )
     return path

@@ -30,7 +30,7 @@ from .lock import (
 )
 from .pages import APPS, add_to_pages
 from .versions import OP, PAIRS, Pair, SiteError, pair_of_lock, pair_of_version
-from .wheels import compile_wheels, own_wheels
+from .wheels import compile_wheels, own_wheels, write_wheel
 
 ABOUT = "edutorch-site.json"
 """A file that says of a folder that it is a site of ours, which may be replaced."""
@@ -89,6 +89,7 @@ def build_site(folder: Path, site: Site) -> Path:
         wheels = gather_wheels(packages, environment, pair)
         if site.pyodide and lock:
             copy_pyodide(site.pyodide, packages, lock)
+            without_sockets(packages, lock)
         else:
             lock = lock_of_cdn(environment, pair)
         is_compiled = compile_wheels(packages.glob("*.whl"), environment, pair)
@@ -196,6 +197,15 @@ def write_lock(target: Path, lock: dict[str, Any], wheels: Sequence[Path]) -> No
             OP, f"Pyodide's lock lists no {', '.join(missing)}", hint="take the lock of a release"
         )
     (target / LOCK).write_text(json.dumps(lock), "utf-8")
+
+
+def without_sockets(target: Path, lock: dict[str, Any]) -> None:
+    """Put an empty package in the place of ssl, which the kernel asks for: a tab has no sockets."""
+    (target / lock["packages"]["ssl"]["file_name"]).unlink(missing_ok=True)
+    add_wheel(lock, write_wheel(target, "ssl", "0", [], []))
+    others = {name for package in lock["packages"].values() for name in package["depends"]}
+    if "openssl" in lock["packages"] and "openssl" not in others:
+        (target / lock["packages"].pop("openssl")["file_name"]).unlink(missing_ok=True)
 
 
 def lock_of_cdn(environment: Path, pair: Pair) -> dict[str, Any]:

@@ -23,6 +23,9 @@ START = Path(__file__).with_name("tab_start.py")
 WITH_SOURCES = ("edutorch-", "edutorch_tab-")
 """Wheels whose sources a student reads, in tracebacks and with `??`."""
 
+LEFT_OUT = ("_notebooks/", "_widgets/", "cli/", "classroom/jail/", "classroom/interop/")
+"""Of the package: what a tab has elsewhere, and what grades a class."""
+
 SETTINGS = """\
 c.InteractiveShellApp.ignore_cwd = True
 c.InteractiveShellApp.hide_initial_ns = True
@@ -55,7 +58,7 @@ def own_files(widgets: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the names and contents of the files of the package; notebooks lie in the site."""
     for path in sorted(PACKAGE.rglob("*")):
         name = path.relative_to(PACKAGE).as_posix()
-        left_out = name.startswith(("_notebooks/", "_widgets/")) or "__pycache__" in name
+        left_out = name.startswith(LEFT_OUT) or "__pycache__" in name
         if path.is_file() and not left_out and path.suffix != ".pyc":
             yield f"edutorch/{name}", path.read_bytes()
     for path in sorted((*widgets.glob("*.js"), *widgets.glob("*.css"), *widgets.glob("vendor/*"))):
