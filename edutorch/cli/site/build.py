@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ... import __version__
+from ...compat.version import OWN
 from ...datasets import write_data
 from ..lessons import data_of
 from .environment import environment_of, python_of
@@ -100,7 +100,7 @@ def build_site(folder: Path, site: Site) -> Path:
         correct_listings(output)
         add_to_pages(output)
         about = {
-            "edutorch": __version__,
+            "edutorch": OWN,
             "pyodide": lock["info"]["version"],
             "compiled": is_compiled,
         }
@@ -181,7 +181,7 @@ def gather_wheels(target: Path, environment: Path, pair: Pair) -> list[Path]:
         Path(shutil.copy(path, target))
         for path in (*sorted((environment / "wheels").glob("*.whl")), *sorted(kernel))
     ]
-    return [*wheels, *own_wheels(target, __version__)]
+    return [*wheels, *own_wheels(target, OWN)]
 
 
 def write_lock(target: Path, lock: dict[str, Any], wheels: Sequence[Path]) -> None:
