@@ -79,7 +79,7 @@ test-samples: .venv/.test-stamp
 
 # Each part is run by hand once per issue; what it printed goes into docs/verified.md. `course` runs
 # the cells of lessons again and again: EDUTORCH_COURSE=03,11 chooses, EDUTORCH_RERUNS says how often.
-# `wasm` installs and compiles Python for WebAssembly.
+# `wasm` installs and compiles Python for WebAssembly; `numpy` runs the core with NumPy 2.0.2.
 test-long: .venv/.test-stamp
 	@case "$(PART)" in \
 	  programs) EDUTORCH_ALL_PROGRAMS=1 $(BIN)/python -m pytest -s -m "programs and browser" $(ARGS) ;; \
@@ -87,10 +87,13 @@ test-long: .venv/.test-stamp
 	  browser) $(BIN)/python -m pytest -s -m "slow and browser" $(ARGS) ;; \
 	  lite) $(BIN)/python -m pytest -s -m "slow and browser" tests/browser/test_lite.py $(ARGS) ;; \
 	  course) $(BIN)/python -m tests.lessons.reruns ;; \
+	  numpy) $(BIN)/python -m pip install --quiet --upgrade --target build/numpy numpy==2.0.2 && \
+	    PYTHONPATH=build/numpy $(BIN)/python -m pytest -n auto -m "not slow and not oracle" \
+	      tests/core tests/autograd tests/optim tests/nn $(ARGS) ;; \
 	  wasm) $(INSTALL) -e ".[classroom-wasm]" && \
 	    $(BIN)/python -c "from edutorch.classroom.jail.wasm import WasmFactory; WasmFactory().close()" && \
 	    EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
-	  *) echo "make test-long PART=programs (samples, browser, lite, course, wasm)"; exit 2 ;; \
+	  *) echo "make test-long PART=programs (samples, browser, lite, course, numpy, wasm)"; exit 2 ;; \
 	esac
 
 # nbgrader and otter pin much: they get an environment of their own, and their tests run in it.

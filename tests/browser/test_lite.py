@@ -79,6 +79,7 @@ except ImportError as error:
 data = torch.utils.data.TensorDataset(x, t)
 loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2)
 print("batches", len(list(loader)))
+%pip install torch
 """
 
 
@@ -208,6 +209,7 @@ def test_exercises_and_bad_input(tab):
     assert "alive 3.0" in said
     assert "save: True" in said
     assert "batches 4" in said
+    assert "torch is not installed: edutorch is in its place" in said
 
 
 LESSONS = [lesson.path.name for lesson in read_lessons() if lesson.in_browser]

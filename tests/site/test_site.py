@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 import threading
+import types
 import urllib.error
 import urllib.request
 import zipfile
@@ -15,7 +17,7 @@ import pytest
 
 from edutorch import __main__ as command_line
 from edutorch.cli.site import build as building
-from edutorch.cli.site import environment, wheels
+from edutorch.cli.site import environment, tab_start, wheels
 from edutorch.cli.site.build import PRELOADED, Site, build_site
 from edutorch.cli.site.lock import LOCK, add_wheel, hash_of, normalized, read_lock
 from edutorch.cli.site.pages import SCRIPT
@@ -120,6 +122,24 @@ def test_the_wheel_has_the_package_and_its_widgets(tmp_path, tools):
     assert b"import edutorch_tab" in data
     again = [hash_of(path) for path in wheels.own_wheels(tmp_path, "1.2")]
     assert again == [hash_of(own), hash_of(tab)]
+
+
+def test_a_tab_says_what_to_use_instead(capsys, monkeypatch):
+    installed = []
+
+    async def install(requirements, keep_going=False):
+        installed.append((requirements, keep_going))
+
+    piplite = types.SimpleNamespace(install=install)
+    monkeypatch.setitem(sys.modules, "piplite", piplite)
+    tab_start.say_what_to_use_instead()
+    asyncio.run(piplite.install(["torch>=2.1", "tqdm", "Numba"], keep_going=True))
+    assert installed == [(["tqdm"], True)]
+    asyncio.run(piplite.install("torch==2.13"))
+    assert installed == [(["tqdm"], True)]
+    out = capsys.readouterr().out
+    assert "torch is not installed: edutorch is in its place: import edutorch as torch" in out
+    assert "numba is not installed: edutorch computes by NumPy alone" in out
 
 
 def test_compiled_modules_are_what_their_sources_say(tmp_path):
