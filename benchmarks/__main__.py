@@ -20,11 +20,20 @@ PARTS = {
     "engines": "the cost of a layout, by Graphviz engine",
     "live": "the cost of watching a loop",
     "gpu": "training steps on a GPU",
+    "site": "a lesson in a browser tab",
     "grading": "a class of students, honest and hostile",
 }
 IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "import")
 PLACES = {"import": ("imports", "run"), "chains": ("train", "run_chains")}
-ROUNDS = {"overhead": 40, "train": 15, "chains": 9, "import": 11, "engines": 12, "gpu": 7}
+ROUNDS = {
+    "overhead": 40,
+    "train": 15,
+    "chains": 9,
+    "import": 11,
+    "engines": 12,
+    "gpu": 7,
+    "site": 5,
+}
 BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0, "gpu": 4.0}
 """Seconds after which no new round begins, for each workload (a curve: for four sizes)."""
 

@@ -1,6 +1,6 @@
 """Writes the links that open a lesson in the browser: `python -m docs.site_links`.
 
-The address of the site is `site` in pyproject's `[tool.edutorch]`; while it is empty, there are none.
+The address is `site` in `[tool.edutorch]` of pyproject.toml; while it is empty, there are none.
 """
 
 from __future__ import annotations
