@@ -6,10 +6,11 @@
 """
 
 from .exercise import EXERCISES, Exercise, Hint, Mutant, SpecError, find_exercise, load_exercises
+from .hand_in import write_hand_in
 from .notebook import Feedback, check
 from .own_values import values_of
 
 __all__ = [
     "EXERCISES", "Exercise", "Feedback", "Hint", "Mutant", "SpecError", "check", "find_exercise",
-    "load_exercises", "values_of",
+    "load_exercises", "values_of", "write_hand_in",
 ]  # fmt: skip

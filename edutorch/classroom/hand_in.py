@@ -34,8 +34,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def hand_in(options: argparse.Namespace) -> int:
     """Write the file; return 0."""
-    notebooks = read_notebooks(options.folder)
-    student = check_name(OP, options.student or owner_of(notebooks) or ask_for_name())
+    write_hand_in(options.student, options.folder, options.to)
+    print("Copy this file to the folder that your teacher has named.")
+    return 0
+
+
+def write_hand_in(
+    student: str | None = None, folder: str | Path = ".", to: str | Path = "hand_in"
+) -> Path:
+    """Write the notebooks of a folder into one file that a teacher can grade; return its path.
+
+    In a browser tab it is downloaded from the list of files.
+
+    Args:
+        student: the name, as the teacher writes it; None asks for it.
+        folder: has the notebooks.
+        to: where the file is written.
+
+    Raises:
+        StudentNameError: no name, one that cannot be a file's, or that of somebody else.
+        SubmissionError: there is no notebook, or one could not be graded.
+    """
+    notebooks = read_notebooks(Path(folder))
+    student = check_name(OP, student or owner_of(notebooks) or ask_for_name())
     made_for = owner_of(notebooks)
     if made_for and made_for != student:
         raise StudentNameError(
@@ -46,15 +67,14 @@ def hand_in(options: argparse.Namespace) -> int:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in notebooks.items():
             archive.writestr(f"{student}/{name}", text)
-    path = options.to / f"{student}.zip"
+    path = Path(to) / f"{student}.zip"
     try:
-        options.to.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content.getvalue())
     except OSError as error:
         raise SubmissionError(OP, f"{path}: cannot be written: {error.strerror}") from None
-    names = ", ".join(notebooks)
-    print(f"{path}: {names}\nCopy this file to the folder that your teacher has named.")
-    return 0
+    print(f"{path}: {', '.join(notebooks)}")
+    return path
 
 
 def read_notebooks(folder: Path) -> dict[str, str]:

@@ -80,6 +80,10 @@ data = torch.utils.data.TensorDataset(x, t)
 loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2)
 print("batches", len(list(loader)))
 %pip install torch
+from edutorch.classroom import write_hand_in
+import zipfile
+names = zipfile.ZipFile(write_hand_in("Ada Lovelace")).namelist()
+print("handed in", "Ada Lovelace/00_five_minute_tour.ipynb" in names)
 """
 
 
@@ -209,6 +213,7 @@ def test_exercises_and_bad_input(tab):
     assert "alive 3.0" in said
     assert "save: True" in said
     assert "batches 4" in said
+    assert "handed in True" in said
     assert "torch is not installed: edutorch is in its place" in said
 
 
