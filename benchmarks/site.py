@@ -99,6 +99,16 @@ def opened(tab: Tab) -> list[float]:
     return [end - begin for begin, end in zip([start, *ends], ends, strict=False)]
 
 
+def said(tab: Tab, notebook: Path) -> list[str]:
+    """Run a notebook; return what it printed."""
+    tab.open(notebook.name)
+    tab.run_all()
+    tab.wait_for_cells(300)
+    lines = [f"{notebook.stem}: {line}" for line in (*tab.text().splitlines(), *tab.errors())]
+    tab.page.close()
+    return lines
+
+
 def run(options: argparse.Namespace) -> str:
     """Build the site, open the tour again and again, and watch a loop."""
     from playwright.sync_api import sync_playwright
@@ -133,14 +143,7 @@ def run(options: argparse.Namespace) -> str:
                 parts = ", ".join(f"{p} {s:.1f}" for p, s in zip(PARTS, seconds, strict=True))
                 rows.append(f"{name}: {statistics.median(totals):.1f} s (best {min(totals):.1f}): "
                             f"{parts}; {megabytes:.1f} MB")  # fmt: skip
-            for path in own:
-                tab = Tab(browser.new_page(), base)
-                tab.open(path.name)
-                tab.run_all()
-                tab.wait_for_cells(300)
-                rows += [f"{path.stem}: {line}" for line in tab.text().splitlines()]
-                rows += tab.errors()
-                tab.page.close()
+            rows += [row for path in own for row in said(Tab(browser.new_page(), base), path)]
         browser.close()
     rows.append(f"load {os.getloadavg()[0]:.2f}")
     return "\n".join(rows)
