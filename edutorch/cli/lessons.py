@@ -116,7 +116,8 @@ def lesson_of(path: Path, plan: dict[str, tuple[str, int | None]]) -> Lesson:
 
 def data_of(path: Path) -> list[str]:
     """Return the data sets that a notebook reads, as `datasets.write_data` calls them."""
-    cells = [cell for cell in cells_of(read_notebook(path)) if cell.get("cell_type") == "code"]
+    notebook = read_notebook(path, "open it, and save it again")
+    cells = [cell for cell in cells_of(notebook) if cell.get("cell_type") == "code"]
     code = "\n".join(text_of(cell.get("source")) for cell in cells)
     calls = re.findall(r'\bdatasets\.load_(\w+)\((?:"(\w+)")?', code)
     return list(dict.fromkeys(f"{name} {argument}".strip() for name, argument in calls))

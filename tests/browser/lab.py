@@ -41,8 +41,8 @@ class Lab:
         return [output for cell in cells for output in cell.get("outputs", [])]
 
 
-def write_notebook(path: Path, *cells: str) -> None:
-    """Write a notebook with these code cells."""
+def write_notebook(path: Path, *cells: str) -> Path:
+    """Write a notebook with these code cells; return its path."""
     path.write_text(
         json.dumps(
             {
@@ -63,6 +63,7 @@ def write_notebook(path: Path, *cells: str) -> None:
             }
         )
     )
+    return path
 
 
 def kernel_ready(page: Any) -> None:

@@ -19,7 +19,8 @@ import pytest
 from edutorch.cli.lessons import read_lessons
 from edutorch.cli.site.build import Site, build_site
 from edutorch.cli.site.serve import site_server
-from tests.browser.lite import Tab, write_notebook
+from tests.browser.lab import write_notebook
+from tests.browser.lite import Tab
 
 pytestmark = pytest.mark.browser
 

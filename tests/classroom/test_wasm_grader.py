@@ -22,7 +22,7 @@ import pytest
 from edutorch.__main__ import main
 from edutorch.backends.platform import IS_LINUX
 from edutorch.classroom.exercise import load_exercises
-from edutorch.classroom.grading import grade, grade_cases, right_cases
+from edutorch.classroom.grading import grade_cases, right_cases
 from edutorch.classroom.jail.settings import MIB, Settings
 from edutorch.classroom.jail.wasm import WasmFactory
 from tests.classroom import test_jail_submissions as hostile
@@ -122,9 +122,7 @@ def targets(tmp_path_factory):
 
 
 def run(factory, exercise, code, seconds=PATIENCE):
-    with factory.jail([code]) as jail:
-        source, forbid = exercise.answer_source(), exercise.forbid
-        return grade(exercise, lambda case: jail.ask(source, case, forbid, seconds), seed=1)
+    return hostile.run(factory, exercise, code, seconds)
 
 
 def test_all_walls_stand(factory):

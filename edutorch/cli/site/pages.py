@@ -33,7 +33,7 @@ SCRIPT = """\
   }
   if (typeof WebAssembly !== "object" || !("Tag" in WebAssembly)) {
     say("This browser is too old for Python in a tab (it has no WebAssembly exceptions): " +
-      "take Firefox 131, Chrome 95, Safari 15.2, or a newer one.");
+      "take a newer one.");
     return;
   }
   if (!("serviceWorker" in navigator)) {
@@ -49,8 +49,6 @@ SCRIPT = """\
       request.result.close();
       indexedDB.deleteDatabase("edutorch storage test");
       navigator.storage?.persist?.();
-      // A private window has a small storage that is emptied with it.
-      navigator.storage?.estimate?.().then(({ quota }) => quota < 120e6 && lost());
     };
   } catch {
     lost();
