@@ -48,7 +48,13 @@ def write_notebook(path: Path, *cells: str) -> Path:
             {
                 "nbformat": 4,
                 "nbformat_minor": 5,
-                "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+                "metadata": {
+                    "kernelspec": {
+                        "name": "python3",
+                        "display_name": "Python 3",
+                        "language": "python",
+                    }
+                },
                 "cells": [
                     {
                         "cell_type": "code",
