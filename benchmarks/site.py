@@ -20,8 +20,7 @@ from typing import Any
 from edutorch.cli.lessons import read_lessons
 from edutorch.cli.site import serve
 from edutorch.cli.site.build import Site, build_site
-from tests.browser.lab import write_notebook
-from tests.browser.lite import Tab
+from tests.browser.lite import Tab, write_notebook
 
 KERNEL = """
 () => jupyterapp.shell.currentWidget.sessionContext.session.kernel.info.then(() => true)

@@ -41,20 +41,14 @@ class Lab:
         return [output for cell in cells for output in cell.get("outputs", [])]
 
 
-def write_notebook(path: Path, *cells: str) -> Path:
-    """Write a notebook with these code cells; return its path."""
+def write_notebook(path: Path, *cells: str) -> None:
+    """Write a notebook with these code cells."""
     path.write_text(
         json.dumps(
             {
                 "nbformat": 4,
                 "nbformat_minor": 5,
-                "metadata": {
-                    "kernelspec": {
-                        "name": "python3",
-                        "display_name": "Python 3",
-                        "language": "python",
-                    }
-                },
+                "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
                 "cells": [
                     {
                         "cell_type": "code",
@@ -69,7 +63,6 @@ def write_notebook(path: Path, *cells: str) -> Path:
             }
         )
     )
-    return path
 
 
 def kernel_ready(page: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 RUN = """
@@ -113,3 +114,19 @@ def host_of(url: str) -> str:
 
 def text_of(text: str | list[str]) -> str:
     return text if isinstance(text, str) else "".join(text)
+
+
+def write_notebook(path: Path, *cells: str) -> Path:
+    """Write a notebook of code cells."""
+    code = [
+        {"cell_type": "code", "id": f"cell{number}", "metadata": {}, "source": source,
+         "outputs": [], "execution_count": None}
+        for number, source in enumerate(cells)
+    ]  # fmt: skip
+    kernel = {
+        "kernelspec": {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
+    }
+    path.write_text(
+        json.dumps({"cells": code, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+    )
+    return path

@@ -19,8 +19,7 @@ import pytest
 from edutorch.cli.lessons import read_lessons
 from edutorch.cli.site.build import Site, build_site
 from edutorch.cli.site.serve import site_server
-from tests.browser.lab import write_notebook
-from tests.browser.lite import Tab
+from tests.browser.lite import Tab, write_notebook
 
 pytestmark = pytest.mark.browser
 
