@@ -117,7 +117,7 @@ def text_of(text: str | list[str]) -> str:
 
 
 def write_notebook(path: Path, *cells: str) -> Path:
-    """Write a notebook of code cells."""
+    """Write a notebook for the kernel of the site; with `lab.write_notebook` nothing would run."""
     code = [
         {"cell_type": "code", "id": f"cell{number}", "metadata": {}, "source": source,
          "outputs": [], "execution_count": None}
