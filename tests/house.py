@@ -18,7 +18,7 @@ PACKAGE = ROOT / "edutorch"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 WINGS = {
     "jit", "onnx", "export", "serve", "distributed", "vision", "text", "audio", "rl", "classroom",
-    "datasets",
+    "datasets", "zoo",
 }  # fmt: skip
 """Packages that stand beside the core: the limit of entries does not count them."""
 

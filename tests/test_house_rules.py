@@ -67,6 +67,8 @@ LAYERS = (
     {"jit"},
     {"viz"},
     {"datasets"},
+    {"vision", "text", "audio", "rl"},
+    {"zoo"},
     {"classroom"},
     {"compat"},  # what PyTorch has, with nothing to teach: nothing below reads it
     {"cli", "__main__"},
