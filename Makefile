@@ -11,6 +11,7 @@
 #   make test-slow                            killed processes, hostile submissions, more derivatives
 #   make test-classroom                       grade 60 students, 20 of them hostile; kill the grader
 #   make test-samples                         the first of PyTorch's own samples of each op and module
+#   make test-ecosystem                       the real torchvision, timm, transformers on edutorch
 #   make interop                              nbgrader and otter grade what we export
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
@@ -35,7 +36,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-long interop lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-long interop lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -95,6 +96,21 @@ test-long: .venv/.test-stamp
 	    EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
 	  *) echo "make test-long PART=programs (samples, browser, lite, course, numpy, wasm)"; exit 2 ;; \
 	esac
+
+# The second environment: packages written for PyTorch, without PyTorch. The test environment's
+# PyTorch and these packages together are the oracle (tests/ecosystem/oracle.py).
+ECOSYSTEM := build/ecosystem/.venv
+ECOSYSTEM_PACKAGES = torchvision torchaudio timm transformers lightning torchmetrics einops gymnasium
+test-ecosystem: build/ecosystem/.stamp
+	@$(ECOSYSTEM)/bin/python -m pytest -p edutorch.alias -s -m "not slow" tests/ecosystem $(ARGS)
+
+build/ecosystem/.stamp: pyproject.toml edutorch/cli/packages/tried.py
+	@echo "installing packages written for PyTorch into $(ECOSYSTEM) (two minutes the first time)"
+	@$(PYTHON) -m venv $(ECOSYSTEM)
+	@$(ECOSYSTEM)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -e ".[fast,vision,audio]" pytest
+	@$(ECOSYSTEM)/bin/python -m edutorch add $(ECOSYSTEM_PACKAGES)
+	@touch $@
 
 # nbgrader and otter pin much: they get an environment of their own, and their tests run in it.
 INTEROP := build/interop/.venv

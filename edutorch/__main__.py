@@ -79,6 +79,20 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    from .cli.packages.command import add_options as add_options_of_add
+    from .cli.packages.command import add_options_of_remove
+
+    add_options_of_add(
+        commands.add_parser(
+            "add",
+            help="install packages written for PyTorch (torchvision, timm, …), without PyTorch",
+            description="Install packages written for PyTorch, with all they need but PyTorch.",
+            allow_abbrev=False,
+        )
+    )
+    add_options_of_remove(
+        commands.add_parser("remove", help="remove such packages", allow_abbrev=False)
+    )
     commands.add_parser(
         "lab",
         help="open the five-minute tour in JupyterLab",
@@ -146,6 +160,7 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
     from .cli.course import course
     from .cli.grade import grade, merge
     from .cli.lab import lab
+    from .cli.packages.command import add, remove
     from .cli.site.command import site
 
     if options.command == "course":
@@ -154,6 +169,8 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
         return classroom(options)
     if options.command == "site":
         return site(options)
+    if options.command in ("add", "remove"):
+        return add(options) if options.command == "add" else remove(options)
     if options.command == "grade merge":
         return merge(options)
     return grade(options) if options.command == "grade" else lab(others)

@@ -65,7 +65,7 @@ def doctor(as_json: bool = False) -> int:
 
 def examine() -> list[Finding]:
     """Return all findings, in the order of the report."""
-    return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices(), *_walls()]
+    return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices(), *_ecosystem(), *_walls()]
 
 
 def report(findings: list[Finding]) -> str:
@@ -233,6 +233,20 @@ def _devices() -> Iterator[Finding]:
     except DeviceError as error:  # installed, but not usable
         obstacles, detail = [error.message], error.message
     yield Finding("devices", "cuda", None if obstacles else True, detail)
+
+
+def _ecosystem() -> Iterator[Finding]:
+    """Report the packages written for PyTorch that are installed, and who answers to `torch`."""
+    from .packages.torch_entry import installed_torch, is_entry
+    from .packages.tried import installed_packages
+
+    section, torch = "packages written for PyTorch", installed_torch()
+    owner = f"{torch}, the entry of `edutorch add`" if is_entry(torch) else f"{torch}, PyTorch"
+    detail = "not installed: `edutorch run` makes `import torch` mean edutorch"
+    yield Finding(section, "torch", True if torch else None, owner if torch else detail)
+    for package, version in installed_packages():
+        tried = "" if version == package.version else f"; tried: {package.version}"
+        yield Finding(section, package.name, True, version + tried)
 
 
 def _walls() -> Iterator[Finding]:

@@ -26,7 +26,7 @@ from typing import Any, Literal, cast
 from .. import alias
 from ..errors import EdutorchError
 
-_NOT_OURS_YET = re.compile(r"cannot import name '(\w+)' from 'edutorch([\w.]*)'")
+_NOT_OURS_YET = re.compile(r"cannot import name '(\w+)' from '(edutorch[\w.]*)'")
 
 
 def run(script: str, arguments: list[str]) -> int:
@@ -94,8 +94,8 @@ def _report_for(path: str) -> Callable[..., None]:
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
             trace = trace.tb_next
         if missing := _NOT_OURS_YET.match(str(error)):
-            name, module_path = missing.groups()
-            error.add_note(f"edutorch has no torch{module_path}.{name} (yet)")
+            name, module = missing.groups()
+            error.add_note(alias.absent(module, name))
         sys.__excepthook__(exc_type, error.with_traceback(trace), trace)
 
     return report

@@ -3,6 +3,11 @@
 After `install()` every module under `torch` is the edutorch module with the same path:
 `torch.nn.functional` *is* `edutorch.nn.functional`, not a copy, so a class imported under either
 name is the same class. Only the current process is affected.
+
+Where `torchvision`, `torchtext` or `torchaudio` is not installed, `edutorch.vision`, `.text` or
+`.audio` takes its place in the same way.
+
+    python -m edutorch run SCRIPT      %load_ext edutorch.alias      pytest -p edutorch.alias
 """
 
 from __future__ import annotations
@@ -10,9 +15,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, DistributionFinder
+from os import PathLike
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +28,20 @@ from edutorch import version
 from edutorch.errors import EdutorchError
 
 _OURS = __name__.partition(".")[0]
+_PACKAGES = {
+    "torch": _OURS,
+    "torchvision": f"{_OURS}.vision",
+    "torchtext": f"{_OURS}.text",
+    "torchaudio": f"{_OURS}.audio",
+}
+
+METADATA = f"""\
+Metadata-Version: 2.1
+Name: torch
+Version: {version.PYTORCH}+{_OURS}
+Summary: No PyTorch: edutorch answers for it. Remove this with `python -m edutorch remove torch`.
+"""
+"""The metadata of a package torch; `python -m edutorch add` installs it as well."""
 
 
 def install() -> None:
@@ -36,9 +58,20 @@ def install() -> None:
             hint="install the alias before anything says `import torch`",
         )
     sys.meta_path.insert(0, _Finder())
+    sys.meta_path.append(_LastFinder())
     # Scripts check `torch.__version__ >= "2.0"`: return the version of PyTorch that we follow.
     vars(sys.modules[_OURS])["__version__"] = version.__version__
     _install_in_children()
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Make `import torch` import edutorch in this kernel: `%load_ext edutorch.alias`."""
+    install()
+
+
+def pytest_load_initial_conftests() -> None:
+    """Make `import torch` import edutorch in these tests: `pytest -p edutorch.alias`."""
+    install()
 
 
 def _install_in_children() -> None:
@@ -69,7 +102,16 @@ class _InstallOnUnpickle:
 
 def our_name(name: str) -> str:
     """Return our name of a module: "edutorch.nn" for "torch.nn"."""
-    return _OURS + name.removeprefix("torch")
+    package, dot, rest = name.partition(".")
+    return _PACKAGES[package] + dot + rest
+
+
+def their_name(name: str) -> str:
+    """Return PyTorch's name of a module: "torchvision.ops" for "edutorch.vision.ops"."""
+    for theirs, ours in reversed(_PACKAGES.items()):
+        if name == ours or name.startswith(ours + "."):
+            return theirs + name.removeprefix(ours)
+    return name
 
 
 class _Finder(MetaPathFinder):
@@ -80,9 +122,44 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if name != "torch" and not name.startswith("torch."):
             return None
-        if importlib.util.find_spec(our_name(name)) is None:
-            raise ModuleNotFoundError(f"edutorch has no {name} (yet)", name=name)
-        return ModuleSpec(name, _Loader())
+        return _spec_of_ours(name)
+
+    def find_distributions(
+        self, context: DistributionFinder.Context | None = None
+    ) -> Iterator[Distribution]:
+        """Yield the answer to `importlib.metadata.version("torch")`."""
+        if context is not None and context.name == "torch":
+            yield _Metadata()
+
+
+class _LastFinder(MetaPathFinder):
+    """Finds `torchvision`, `torchtext` and `torchaudio`, which nothing before it has found."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, dot, _ = name.partition(".")
+        if package == "torch" or package not in _PACKAGES:
+            return None
+        if dot and sys.modules[package].__name__ != _PACKAGES[package]:
+            return None  # the real one is installed, and has no such module
+        return _spec_of_ours(name)
+
+
+def _spec_of_ours(name: str) -> ModuleSpec:
+    if importlib.util.find_spec(our_name(name)) is None:
+        raise ModuleNotFoundError(f"edutorch has no {name} (yet)", name=name)
+    return ModuleSpec(name, _Loader())
+
+
+class _Metadata(Distribution):
+    """The metadata of the package torch, without a file."""
+
+    def read_text(self, filename: str) -> str | None:
+        return METADATA if filename == "METADATA" else None
+
+    def locate_file(self, path: str | PathLike[str]) -> Any:
+        return Path(path)
 
 
 class _Loader(Loader):
@@ -99,6 +176,14 @@ class _Loader(Loader):
         vars(module)["__getattr__"] = _getattr_with_message(module)
 
 
+def absent(module: str, name: str) -> str:
+    """Return the sentence that our module lacks a name, said with PyTorch's name of the module."""
+    theirs = their_name(module)
+    package = theirs.partition(".")[0]
+    real = "" if package == "torch" else f"; python -m edutorch add {package} installs the real one"
+    return f"edutorch has no {theirs}.{name} (yet){real}"
+
+
 def _getattr_with_message(module: ModuleType) -> Callable[[str], Any]:
     """Return a module `__getattr__` whose error names the missing attribute as PyTorch's."""
     inner = vars(module).get("__getattr__")
@@ -109,9 +194,6 @@ def _getattr_with_message(module: ModuleType) -> Callable[[str], Any]:
                 return inner(name)
             except AttributeError:
                 pass
-        theirs = "torch" + module.__name__.removeprefix(_OURS)
-        raise AttributeError(
-            f"edutorch has no {theirs}.{name} (yet)", name=name, obj=module
-        ) from None
+        raise AttributeError(absent(module.__name__, name), name=name, obj=module) from None
 
     return __getattr__

@@ -1,0 +1,1 @@
+"""`python -m edutorch add`: packages written for PyTorch, without PyTorch."""
