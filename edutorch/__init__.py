@@ -69,7 +69,7 @@ newaxis = None
 
 _LATER = (
     "classroom", "distributions", "fx", "jit", "multiprocessing", "profiler", "testing", "train",
-    "types", "viz",
+    "types", "vision", "viz",
 )  # fmt: skip
 
 
