@@ -52,8 +52,8 @@ from .dtypes import result_type
 from .func import vmap
 from .errors import OutOfMemory as OutOfMemoryError
 from .core.storage import (
-    channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
-    strided,
+    TypedStorage, UntypedStorage, channels_last, channels_last_3d, contiguous_format, layout,
+    memory_format, preserve_format, strided,
 )  # fmt: skip
 from .torch_level import *  # before ops: a name of both is the op
 from .ops import *

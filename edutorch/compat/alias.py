@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edutorch import version
+from edutorch import placeholders, version
 from edutorch.errors import EdutorchError
 
 _OURS = __name__.partition(".")[0]
@@ -59,6 +59,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _Finder())
     sys.meta_path.append(_LastFinder())
+    placeholders.install()
     # Scripts check `torch.__version__ >= "2.0"`: return the version of PyTorch that we follow.
     vars(sys.modules[_OURS])["__version__"] = version.__version__
     _install_in_children()

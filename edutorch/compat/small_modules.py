@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,6 +18,10 @@ import numpy as np
 from edutorch import backends, compiler, cuda
 from edutorch.backends.device import device
 from edutorch.core import return_types
+from edutorch.core.autograd.graph import RemovableHandle
+from edutorch.core.storage import TypedStorage, UntypedStorage
+from edutorch.core.tensor import Tensor
+from edutorch.nn.parallel import DistributedDataParallel
 from edutorch.settings import get_num_threads
 from edutorch.version import TorchVersion, __version__
 
@@ -34,6 +38,7 @@ def add_module(name: str, doc: str, *functions: Callable[..., Any], **values: ob
     sys.modules[full] = module
     parent, _, leaf = full.rpartition(".")
     setattr(sys.modules[parent], leaf, module)
+    vars(sys.modules[parent]).setdefault("__path__", [])  # a package: its modules can be imported
     return module
 
 
@@ -67,12 +72,18 @@ def empty_cache() -> None:
     """Do nothing: there is no memory on such a device."""
 
 
+def is_current_stream_capturing() -> bool:
+    """Return False: there is no such device."""
+    return False
+
+
 NULL_DEVICE = (is_available, device_count, manual_seed, empty_cache)
 
 add_module("mps", "`torch.mps`: Apple GPUs, which are not supported.", *NULL_DEVICE)
 add_module(
-    "xpu", "`torch.xpu`: Intel GPUs, which are not supported.", *NULL_DEVICE, manual_seed_all
-)
+    "xpu", "`torch.xpu`: Intel GPUs, which are not supported.", *NULL_DEVICE, manual_seed_all,
+    is_current_stream_capturing,
+)  # fmt: skip
 add_module(
     "backends.mps", "`torch.backends.mps`: Apple GPUs, which are not supported.",
     is_available, is_built,
@@ -184,17 +195,52 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
     return explained(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else explained
 
 
-def load_config(name: str) -> Any:
-    """Import the compiler when its `config` is first asked for: it is large."""
-    if name == "config":
-        from edutorch.compilation.compiled_function import config
+def load_compiler(name: str) -> Any:
+    """Import the compiler when `config` or `OptimizedModule` is first asked for: it is large."""
+    if name in ("config", "OptimizedModule"):
+        from edutorch.compilation import compiled_function
 
-        return config
+        return getattr(compiled_function, name)
     raise AttributeError(f"module 'edutorch._dynamo' has no attribute {name!r}")
 
 
 add_module(
     "_dynamo", "`torch._dynamo`, as far as programs use it: `reset`, `config` and `explain`.",
-    compiler.allow_in_graph, compiler.disable, compiler.is_compiling, compiler.list_backends,
-    compiler.reset, explain, __getattr__=load_config,
+    compiler.allow_in_graph, compiler.assume_constant_result, compiler.disable,
+    compiler.is_compiling, compiler.list_backends, compiler.reset, explain,
+    __getattr__=load_compiler,
+)  # fmt: skip
+
+
+class TransformGetItemToIndex(nullcontext):
+    """A context in which `vmap` indexes with batched indices: here it always does."""
+
+
+add_module(
+    "_dynamo._trace_wrapped_higher_order_op", "A private module that transformers asks.",
+    TransformGetItemToIndex=TransformGetItemToIndex,
+)  # fmt: skip
+
+
+# Classes of ours under another name ---------------------------------------------------------------
+
+add_module("storage", "`torch.storage`: the memory of tensors.", UntypedStorage, TypedStorage)
+add_module(
+    "utils.hooks", "`torch.utils.hooks`: the handles of hooks.", RemovableHandle=RemovableHandle
+)
+add_module("nn.parallel.distributed", "`torch.nn.parallel.distributed`.", DistributedDataParallel)
+add_module("_C", "What libraries ask of PyTorch's compiled part.", _TensorMeta=type(Tensor))
+
+
+# Other processes ----------------------------------------------------------------------------------
+
+
+def is_initialized() -> bool:
+    """Return False: there is no process group."""
+    return False
+
+
+add_module(
+    "distributed", "`torch.distributed`: there is one process, as in a PyTorch built without it.",
+    is_available, is_initialized,
 )  # fmt: skip

@@ -25,6 +25,7 @@ __all__ = [
     "get_device_name",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "manual_seed",
     "manual_seed_all",
     "mem_get_info",
@@ -50,6 +51,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     Before compute capability 8.0 it is emulated, which counts if `including_emulation`.
     """
     return is_available() and (including_emulation or get_device_capability() >= (8, 0))
+
+
+def is_current_stream_capturing() -> bool:
+    """Return False: work on a GPU is not captured as a graph."""
+    return False
 
 
 def device_count() -> int:

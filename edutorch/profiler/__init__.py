@@ -4,6 +4,7 @@ from .key_averages import EventList, FunctionEvent, FunctionEventAvg
 from .profile import (
     ProfilerAction,
     ProfilerActivity,
+    kineto_available,
     profile,
     record_function,
     schedule,
@@ -17,6 +18,7 @@ __all__ = [
     "FunctionEventAvg",
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",

@@ -502,6 +502,15 @@ class profile:
         return f"<profile of {len(spans)} spans, {total:.3f} ms>"
 
 
+def kineto_available() -> bool:
+    """Return True: times are measured, here without the library Kineto.
+
+    >>> profiler.kineto_available()
+    True
+    """
+    return True
+
+
 def supported_activities() -> set[ProfilerActivity]:
     """Return the activities that can be measured on this machine.
 

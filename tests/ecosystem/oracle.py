@@ -3,7 +3,7 @@
 They are installed in the second environment, which has no PyTorch (`make build/ecosystem/.stamp`).
 The process that imports this module has PyTorch, and takes the packages from there:
 
-    .venv/bin/python -m tests.ecosystem.oracle SCRIPT [ARGUMENTS]
+    .venv/bin/python -m tests.ecosystem.oracle SCRIPT [ARGUMENTS]       (or -m MODULE)
 """
 
 from __future__ import annotations
@@ -60,5 +60,9 @@ def refuse(path: str) -> None:
 
 if __name__ == "__main__":
     install()
-    sys.argv = sys.argv[1:]
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    if sys.argv[1] == "-m":
+        sys.argv = sys.argv[2:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = sys.argv[1:]
+        runpy.run_path(sys.argv[0], run_name="__main__")

@@ -344,3 +344,17 @@ class SingleProcessIterator(BatchIterator):
             if isinstance(error, StopIteration):
                 raise RuntimeError("DataLoader: the dataset raised StopIteration") from error
             raise
+
+
+# Private names of PyTorch, which libraries use for `isinstance`.
+_BaseDataLoaderIter = BatchIterator
+_SingleProcessDataLoaderIter = SingleProcessIterator
+
+
+def __getattr__(name: str) -> Any:
+    """Import the iterator of worker processes when a library first asks for its class."""
+    if name == "_MultiProcessingDataLoaderIter":
+        from .multiprocess_iterator import MultiProcessIterator
+
+        return MultiProcessIterator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,63 @@
+"""Names of PyTorch that libraries import and that mean nothing here.
+
+timm or transformers import a class only to write it in an annotation, or to ask `isinstance`; most
+programs never call it. Under the alias each name in the tables below is a class without instances.
+Calling it raises an error that says what is missing. What is an answer rather than a class is in
+`small_modules.py`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NoReturn
+
+from edutorch.errors import NotHereError
+
+NO_STREAMS = "all work on a GPU goes through one stream, and is not captured"
+
+NO_SCRIPTS = "there is no TorchScript: functions and modules stay Python"
+NO_MODES = "a mode that all functions go through is not supported; __torch_function__ of a class is"
+
+NAMES: dict[str, tuple[str, str]] = {
+    "": ("PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction", NO_SCRIPTS),
+    "cuda": ("CUDAGraph Stream Event ExternalStream StreamContext graph", NO_STREAMS),
+    "jit": ("ScriptModule ScriptFunction RecursiveScriptModule TracedModule", NO_SCRIPTS),
+    "overrides": ("TorchFunctionMode", NO_MODES),
+}
+"""By module, without "edutorch.": the names, and what is missing."""
+
+
+class Placeholder(type):
+    """The class of the placeholders: `isinstance` is False, a call raises an error."""
+
+    sentence: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotHereError(f"{cls.__module__}.{cls.__name__}", cls.sentence)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return False
+
+
+def placeholder(module: str, name: str, sentence: str) -> type:
+    """Return a class that stands for a name of PyTorch.
+
+    >>> from edutorch.placeholders import placeholder
+    >>> graph = placeholder("torch.cuda", "CUDAGraph", "there are no graphs")
+    >>> isinstance(1, graph), graph | None
+    (False, torch.cuda.CUDAGraph | None)
+    >>> graph()
+    Traceback (most recent call last):
+    edutorch.errors.NotHereError: torch.cuda.CUDAGraph: there are no graphs
+    """
+    return Placeholder(name, (), {"__module__": module, "sentence": sentence})
+
+
+def install() -> None:
+    """Put the placeholders into their modules, where these have no such name of their own."""
+    for path, (names, sentence) in NAMES.items():
+        theirs = f"torch.{path}".rstrip(".")
+        module = import_module(f"edutorch.{path}".rstrip("."))
+        for name in names.split():
+            if not hasattr(module, name):
+                setattr(module, name, placeholder(theirs, name, sentence))

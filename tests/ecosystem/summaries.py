@@ -1,0 +1,118 @@
+"""What a model computes, in a few numbers: short enough for a golden file, and comparable.
+
+    summary = summarize_training(model, lambda: model(x).square().mean())
+
+The same lines run on PyTorch and on edutorch. The weights are drawn by name (`weights.py`); the
+summary holds 16 elements of each output, and of each gradient its norm and one projection.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.ecosystem.weights import draw_values, weights_by_name
+
+GOLDEN = Path(__file__).parent / "golden"
+ELEMENTS = 16
+
+
+def array_of(tensor: Any) -> np.ndarray:
+    return np.asarray(tensor.detach().cpu().double().numpy())
+
+
+def summarize(tensor: Any) -> dict[str, Any]:
+    """Return the shape of a tensor, its largest element, and elements spread over it."""
+    array = array_of(tensor)
+    flat = array.reshape(-1)
+    positions = np.linspace(0, flat.size - 1, min(ELEMENTS, flat.size)).astype(int)
+    return {
+        "shape": list(array.shape),
+        "largest": round_figure(np.abs(flat).max(initial=0)),
+        "elements": [round_figure(flat[position], 8) for position in positions],
+    }
+
+
+def summarize_gradients(model: Any) -> dict[str, list[float]]:
+    """Return of each parameter's gradient its norm, and its projection on a direction."""
+    return {
+        name: project(name, array_of(parameter.grad))
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def project(name: str, gradient: np.ndarray) -> list[float]:
+    direction = draw_values(f"direction of {name}", gradient.shape, 0).astype(np.float64)
+    direction /= np.linalg.norm(direction) or 1
+    return [
+        round_figure(float(np.linalg.norm(gradient))),
+        round_figure(float((gradient * direction).sum())),
+    ]
+
+
+def summarize_training(
+    model: Any, loss_of: Callable[[Any], tuple[Any, Any]], lr: float = 0.01
+) -> dict[str, Any]:
+    """Return what a model with weights drawn by name computes, before and after one step of SGD.
+
+    Args:
+        loss_of: of the model: its output, and the loss that is derived.
+    """
+    model.load_state_dict(weights_by_name(model.state_dict()))
+    model.eval()
+    output, loss = loss_of(model)
+    loss.backward()
+    gradients = summarize_gradients(model)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.data.sub_(lr * parameter.grad / (1 + parameter.grad.norm()))
+    return {
+        "output": summarize(output),
+        "gradients": gradients,
+        "after a step": summarize(loss_of(model)[0]),
+    }
+
+
+def round_figure(value: float, digits: int = 7) -> float:
+    return float(f"{float(value):.{digits}g}")
+
+
+def distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
+    """Return the largest difference of two summaries of a tensor, over the largest element."""
+    assert list(ours["shape"]) == list(theirs["shape"]), (ours["shape"], theirs["shape"])
+    difference = np.abs(np.subtract(ours["elements"], theirs["elements"])).max(initial=0)
+    return float(difference / (theirs["largest"] or 1))
+
+
+def gradient_distance(
+    ours: Mapping[str, list[float]], theirs: Mapping[str, list[float]]
+) -> tuple[float, str]:
+    """Return the largest relative difference among the gradients, and the parameter's name.
+
+    A gradient that should be 0, as that of a bias in front of a normalization, is compared with
+    the largest one.
+    """
+    assert list(ours) == list(theirs), sorted({*ours} ^ {*theirs})
+    largest = max((norm for norm, _ in theirs.values()), default=1.0)
+    return max(
+        (math.dist(ours[name], pair) / max(pair[0], 1e-3 * largest), name)
+        for name, pair in theirs.items()
+    )
+
+
+def read_golden(name: str) -> dict[str, Any]:
+    """Return a golden file: what the oracle computed, by case."""
+    return json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+
+
+def write_golden(name: str, values: Mapping[str, Any]) -> None:
+    """Write a golden file, one line for each case."""
+    GOLDEN.mkdir(exist_ok=True)
+    lines = (f"{json.dumps(case)}: {json.dumps(value)}" for case, value in values.items())
+    (GOLDEN / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
