@@ -67,9 +67,21 @@ _wrap_methods()  # now that all methods are there
 
 newaxis = None
 
+
+def _ops_attribute(name: str) -> _Any:
+    """Return what `torch.ops` has besides our ops: namespaces of operators, such as `ops.aten`."""
+    if name.startswith("__"):
+        raise AttributeError(f"module 'edutorch.ops' has no attribute {name!r}", name=name)
+    from .library.torch_ops import ops_attribute
+
+    return ops_attribute(name)
+
+
+ops.__getattr__ = _ops_attribute  # type: ignore[name-defined]  # noqa: F405
+
 _LATER = (
-    "classroom", "distributions", "fx", "jit", "multiprocessing", "profiler", "testing", "train",
-    "types", "vision", "viz",
+    "classroom", "distributions", "fx", "hub", "jit", "library", "multiprocessing", "profiler",
+    "testing", "train", "types", "vision", "viz",
 )  # fmt: skip
 
 

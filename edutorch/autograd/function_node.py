@@ -181,7 +181,7 @@ def record(
     ctx._node = ref(node)
     dirty = identities(ctx._dirty)
     ctx._save_tensors(node, tensors, names, node_refs)
-    label = type(node).function.__name__
+    label = getattr(type(node).function, "title", type(node).function.__name__)
     doc = type(node).function.__doc__ or ""
     node.op = Description(label, names, doc, ctx._names)  # type: ignore[assignment]
     for index, maker in nodes.items():

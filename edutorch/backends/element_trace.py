@@ -115,10 +115,10 @@ class Trace:
             is_clip = name == "where" and values.get(words[0]) == ("greater_equal", *words[:0:-1])
             if is_clip and words[1] in numbers:  # 0 if x >= 0 else x
                 name, words = "minimum", words[:0:-1]
-            given = [ranges.get(word, ANY) for word in words]
-            value = (cheapest(name, given, words[-1] in numbers), *words)
+            operand_ranges = [ranges.get(word, ANY) for word in words]
+            value = (cheapest(name, operand_ranges, words[-1] in numbers), *words)
             result = names[index] = known.setdefault(value, f"x{len(known)}")
-            values[result], ranges[result] = value, range_of(name, words, given)
+            values[result], ranges[result] = value, range_of(name, words, operand_ranges)
         for name in list(values):
             if name in values:
                 remove_clip(values, values[name])

@@ -95,8 +95,8 @@ def test_steps_that_change_nothing_are_left_out(function, left):
     assert names(better) == left
 
 
-@pytest.mark.parametrize("each", PASSES)
-def test_each_pass_alone_keeps_a_whole_step(each):
+@pytest.mark.parametrize("single_pass", PASSES)
+def test_each_pass_alone_keeps_a_whole_step(single_pass):
     model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.GELU(), nn.Linear(4, 2))
     optimizer = torch.optim.Adam(model.parameters())
 
