@@ -11,6 +11,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.numpy import Array, as_plain_array
 from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError, ValueRangeError
+from ..modes import is_grad_enabled
 from .autograd.graph import LEAF
 from .formatting import tensor_text, visible_part
 from .shapes import Index
@@ -122,7 +123,7 @@ class TensorInterop(OperatorTypes):
         While it exists, what is saved of the tensor for backward is copied, because writes
         to the array do not go through the tensor: see `core/numpy_aliasing.py`.
 
-        Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
+        Raises: GradientError: it needs a gradient, and recording is on. TypeError: it is on a GPU.
         """
         array = self._readable(force)
         # A copy needs no watch.
@@ -133,7 +134,8 @@ class TensorInterop(OperatorTypes):
 
         Raises: GradientError, TypeError: as for `numpy`.
         """
-        if self._node is not None and not force:
+        # Where nothing is recorded, no gradient can be missed: PyTorch allows it too.
+        if self._node is not None and not force and is_grad_enabled():
             raise GradientError(
                 "numpy",
                 "can't call numpy() on a Tensor that requires grad",
