@@ -110,7 +110,7 @@ def test_each_pass_alone_keeps_a_whole_step(single_pass):
     x = torch.randn(5, 3)
     fx.capture(step, x)
     captured = fx.capture(step, x)
-    better = each(captured.graph)
+    better = single_pass(captured.graph)
     better.lint()
     inputs = [
         input_.holder[input_.key] if input_.kind == "number"
