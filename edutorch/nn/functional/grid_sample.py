@@ -205,6 +205,18 @@ def sample_image(
         interpolation_taps(grid[..., rank - 1 - axis], n, mode, padding_mode, bool(align_corners))
         for axis, n in enumerate(sizes)
     ]
+    return sample_at_taps(input, by_axis, out)
+
+
+def sample_at_taps(input: Tensor, by_axis: Sequence[Taps], out: tuple[int, ...]) -> Tensor:
+    """Return, (n c …), the weighted sum of the pixels at all combinations of the axes' taps.
+
+    Args:
+        input: (n c …).
+        by_axis: for each axis of the image its taps, tensors (n …). Outside of the image is 0.
+        out: the sizes of the result behind its channels.
+    """
+    sizes = tuple(input.shape[2:])
     flat = reshape(input, (*input.shape[:2], math.prod(sizes)))
     array = input._array
     is_finite = array.__class__ is not ndarray or bool(isfinite(vdot(array, array)))
