@@ -80,8 +80,8 @@ def _ops_attribute(name: str) -> _Any:
 ops.__getattr__ = _ops_attribute  # type: ignore[name-defined]  # noqa: F405
 
 _LATER = (
-    "classroom", "distributions", "fx", "hub", "jit", "library", "multiprocessing", "profiler",
-    "testing", "train", "types", "vision", "viz",
+    "_C", "classroom", "distributions", "fx", "hub", "jit", "library", "multiprocessing", "onnx",
+    "profiler", "testing", "train", "types", "vision", "viz",
 )  # fmt: skip
 
 

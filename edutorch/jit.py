@@ -70,6 +70,14 @@ def script_if_tracing(fn: T) -> T:
     return fn
 
 
+_script_if_tracing = script_if_tracing  # the name by which torchvision calls it
+
+
+def _overload_method(func: T) -> T:
+    """Return the method: a signature for TorchScript, which the method itself follows."""
+    return func
+
+
 def export(fn: T) -> T:
     """Return the method unchanged."""
     return fn

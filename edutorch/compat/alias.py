@@ -62,6 +62,7 @@ def install() -> None:
     placeholders.install()
     # Scripts check `torch.__version__ >= "2.0"`: return the version of PyTorch that we follow.
     vars(sys.modules[_OURS])["__version__"] = version.__version__
+    importlib.import_module(f"{_OURS}.ecosystem_modules")  # named by the table there
     _install_in_children()
 
 

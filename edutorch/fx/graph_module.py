@@ -166,3 +166,26 @@ def set_at_path(root: Module, path: str, value: object) -> None:
         root.register_buffer(name, value, persistent=getattr(value, "persistent", True))
     else:
         setattr(root, name, value)
+
+
+# Names that derived classes of other libraries import ----------------------------------------
+
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+"""In `GraphModule.meta`: attributes that a copy keeps."""
+
+
+class _CodeOnlyModule(Module):
+    """A module with the attributes of another: the root of a copy.
+
+    Args:
+        body: the `__dict__` of the other module.
+    """
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__ = body
+
+
+def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
+    """Let the second module have what the first has at a path; a plain tensor becomes a buffer."""
+    set_at_path(to_module, target, get_at_path(from_module, target))

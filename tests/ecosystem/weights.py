@@ -7,6 +7,7 @@ that a golden file need only hold what came out.
 from __future__ import annotations
 
 import zlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,10 +24,12 @@ def weights_by_name(state_dict: Mapping[str, Any], seed: int = 0) -> dict[str, A
         state_dict: of a module of PyTorch or edutorch (also on the device "meta").
         seed: one more number behind every draw.
     """
-    return {
-        name: draw(name, value, seed) if is_floating(value) else value
+    drawn: Any = OrderedDict(
+        (name, draw(name, value, seed) if is_floating(value) else value)
         for name, value in state_dict.items()
-    }
+    )
+    drawn._metadata = getattr(state_dict, "_metadata", {})  # versions, which some modules ask for
+    return drawn
 
 
 def is_floating(value: Any) -> bool:

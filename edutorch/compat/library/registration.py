@@ -36,9 +36,9 @@ DISPATCH_KEYS = {
 
 IGNORED_KEYS = {
     "XPU", "MPS", "PrivateUse1", "HPU", "XLA", "MTIA", "IPU", "QuantizedCPU", "QuantizedCUDA",
-    "SparseCPU", "SparseCUDA", "Autocast", "AutocastCPU", "AutocastCUDA", "AutogradXPU",
-    "AutogradMPS", "AutogradPrivateUse1", "BackendSelect", "Functionalize", "MkldnnCPU",
-    "ADInplaceOrView", "Python", "NestedTensorCPU", "NestedTensorCUDA", "ZeroTensor",
+    "SparseCPU", "SparseCUDA", "Autocast", "AutocastCPU", "AutocastCUDA", "AutocastXPU",
+    "AutogradXPU", "AutogradMPS", "AutogradPrivateUse1", "BackendSelect", "Functionalize",
+    "MkldnnCPU", "ADInplaceOrView", "Python", "NestedTensorCPU", "NestedTensorCUDA", "ZeroTensor",
 }  # fmt: skip
 """Dispatch keys of devices and layouts that do not exist here: their kernels are not called."""
 
@@ -385,6 +385,8 @@ def register_autograd(
             {"schema": operator._schema},
             "write an operator that returns new tensors",
         )
+    if operator.namespace in PROVIDERS:
+        return  # it is made of ops here, which have gradients of their own
     operator.implementations.formula = AutogradFormula(backward, setup_context)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from edutorch.errors import NotHereError
+
 from .operators import OpNamespace
 
 ROI = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
@@ -26,6 +28,14 @@ SCHEMAS = (
     "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
     f"{STEPS}, bool use_mask) -> Tensor",
 )
+
+
+ABSENT = (
+    "_roi_align_backward", "_roi_pool_backward", "_ps_roi_align_backward",
+    "_ps_roi_pool_backward", "_deform_conv2d_backward", "qnms", "qroi_align", "box_iou_rotated",
+)  # fmt: skip
+"""Ops for which torchvision registers something when it is imported, and that are not here: the
+functions above have the gradients of the ops that they are made of, and boxes are not rotated."""
 
 
 def vision(name: str) -> Callable[..., Any]:
@@ -86,4 +96,14 @@ def fill(namespace: OpNamespace) -> None:
     """Define the operators."""
     for schema in SCHEMAS:
         namespace.define_composite(schema, globals()[schema.partition("(")[0]])
+    for name in ABSENT:
+        namespace.define_composite(f"{name}(Tensor input) -> Tensor", not_here)
     namespace.define_composite("_cuda_version() -> int", lambda: -1)
+
+
+def not_here(*args: Any) -> None:
+    """Say that there is no such op.
+
+    Raises: NotHereError: always.
+    """
+    raise NotHereError("torch.ops.torchvision", f"there are no {', '.join(ABSENT)} here")

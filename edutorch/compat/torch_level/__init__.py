@@ -1,14 +1,18 @@
-"""Layers as functions `torch.<name>`, with their argument lists there."""
+"""Layers and checks as functions `torch.<name>`, with their argument lists there."""
 
 from __future__ import annotations
 
 from edutorch.core.argument_checks import wrap_functions
-from . import layers, recurrent
+from . import checks, layers, recurrent, sampling
+from .checks import *
 from .layers import *
 from .recurrent import *
+from .sampling import *
 
 __all__: list[str] = []
+__all__ += checks.__all__
 __all__ += layers.__all__
 __all__ += recurrent.__all__
+__all__ += sampling.__all__
 
 wrap_functions(globals())

@@ -1,0 +1,79 @@
+"""PyTorch's small modules that torchvision, torchaudio and timm import, as a table.
+
+`small_modules.py` has those that scripts ask for. The alias imports this file.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from edutorch import hub
+from edutorch.nn import Identity
+from edutorch.small_modules import add_module
+
+# Annotations of TorchScript -----------------------------------------------------------------------
+
+TYPES = ("Any", "Dict", "List", "Optional", "Tuple", "Union")
+
+import_module("edutorch.jit")
+add_module(
+    "jit.annotations", "`torch.jit.annotations`: types in annotations.",
+    **{name: getattr(typing, name) for name in TYPES},
+    # A list of so many elements, or one for all of them: `BroadcastingList2[int]`.
+    **{f"BroadcastingList{count}": list for count in (1, 2, 3)},
+)  # fmt: skip
+
+
+# What another module has --------------------------------------------------------------------------
+
+
+def tqdm(iterable: Iterable[Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+    """Show the progress of a loop, if the package tqdm is there; else return the iterable."""
+    try:
+        from tqdm.auto import tqdm as bar
+    except ModuleNotFoundError:
+        return iterable
+    return bar(iterable, *args, **kwargs)
+
+
+add_module(
+    "utils.model_zoo", "`torch.utils.model_zoo`: the older name of parts of `torch.hub`.",
+    tqdm, load_url=hub.load_state_dict_from_url,
+)  # fmt: skip
+
+
+# Questions about the machine ----------------------------------------------------------------------
+
+
+def is_compile_supported(device_type: str) -> bool:
+    """Return True if `torch.compile` makes kernels for a type of device: here for the CPU."""
+    return device_type == "cpu"
+
+
+def get_cpu_capability() -> str:
+    """Return "DEFAULT": the kernels are compiled on this machine, or are NumPy's."""
+    return "DEFAULT"
+
+
+add_module("_dynamo.utils", "`torch._dynamo.utils`: a question to it.", is_compile_supported)
+add_module("backends.cpu", "`torch.backends.cpu`: the processor.", get_cpu_capability)
+
+
+# Quantization -------------------------------------------------------------------------------------
+
+
+class QuantStub(Identity):
+    """The place where a quantized model would quantize its input: passes it on."""
+
+
+class DeQuantStub(Identity):
+    """The place where a quantized model would dequantize its output: passes it on."""
+
+
+if find_spec("edutorch.ao") is None:
+    add_module("ao", "`torch.ao`: quantization.")
+    add_module("ao.quantization", "`torch.ao.quantization`.", QuantStub, DeQuantStub)
