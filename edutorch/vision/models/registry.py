@@ -46,10 +46,17 @@ def register_model(build: Callable[..., Model]) -> Callable[..., Model]:
             load_weights(model, name, weights)
         return model
 
-    parameters = [*WEIGHTS_PARAMETERS, *signature.parameters.values()]
+    parameters = [*WEIGHTS_PARAMETERS, *map(keyword_only, signature.parameters.values())]
     vars(builder)["__signature__"] = signature.replace(parameters=parameters)
     BUILTIN_MODELS[name] = builder
     return builder
+
+
+def keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter that is passed by name; **kwargs stays as it is."""
+    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        return parameter
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 def translate_legacy(

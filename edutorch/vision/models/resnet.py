@@ -6,21 +6,20 @@ first layers through the additions. Read `BasicBlock` first, then `ResNet.forwar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ... import nn
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...ops import flatten
+from .layers import NormLayer, initialize_convolutions
 from .registry import register_model
 
 __all__ = [
     "BasicBlock", "Bottleneck", "ResNet", "resnet18", "resnet34", "resnet50", "resnet101",
     "resnet152",
 ]  # fmt: skip
-
-NormLayer = Callable[[int], nn.Module]
 
 
 def conv3x3(
@@ -62,9 +61,8 @@ class BasicBlock(nn.Module):
         norm_layer = norm_layer or nn.BatchNorm2d
         if groups != 1 or base_width != 64 or dilation > 1:
             raise InvalidValueError(
-                "BasicBlock", "has groups=1, base_width=64 and dilation=1 only",
-                {"groups": groups, "base_width": base_width, "dilation": dilation},
-                "Bottleneck, the block of resnet50, takes others",
+                "BasicBlock", f"takes no {groups=}, {base_width=}, {dilation=}: only 1, 64 and 1",
+                hint="Bottleneck, the block of resnet50, takes others",
             )  # fmt: skip
         self.conv1 = conv3x3(inplanes, planes, stride)
         self.bn1 = norm_layer(planes)
@@ -172,7 +170,9 @@ class ResNet(nn.Module):
         self.layer4 = self._make_layer(block, 512, layers[3], stride=2, dilate=dilate[2])
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(512 * block.expansion, num_classes)
-        initialize(self, zero_init_residual)
+        initialize_convolutions(self)
+        if zero_init_residual:
+            zero_last_scales(self)
 
     def _make_layer(
         self, block: type[BasicBlock | Bottleneck], planes: int, blocks: int, stride: int = 1,
@@ -205,12 +205,10 @@ class ResNet(nn.Module):
         return self.fc(flatten(self.avgpool(x), 1))
 
 
-def initialize(model: nn.Module, zero_init_residual: bool) -> None:
-    """Initialize convolutions for relu; the scale of each block's last normalization may be 0."""
+def zero_last_scales(model: nn.Module) -> None:
+    """Set the scale of each block's last normalization to 0: then f(x) = 0 at the beginning."""
     for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        elif zero_init_residual and isinstance(module, Bottleneck | BasicBlock):
+        if isinstance(module, Bottleneck | BasicBlock):
             last = module.bn3 if isinstance(module, Bottleneck) else module.bn2
             nn.init.zeros_(last.weight)  # type: ignore[arg-type]
 

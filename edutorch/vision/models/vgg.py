@@ -6,12 +6,14 @@ halves the picture.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from ... import nn
 from ...core.tensor import Tensor
 from ...ops import flatten
+from .layers import initialize_convolutions, initialize_linear_layers
 from .registry import register_model
 
 __all__ = [
@@ -88,22 +90,12 @@ class VGG(nn.Module):
             nn.Linear(4096, num_classes),
         )
         if init_weights:
-            initialize(self)
+            initialize_convolutions(self)
+            initialize_linear_layers(self, functools.partial(nn.init.normal_, std=0.01))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.avgpool(self.features(x))
         return self.classifier(flatten(x, 1))
-
-
-def initialize(model: nn.Module) -> None:
-    """Initialize convolutions for relu, and linear layers with small weights; all biases are 0."""
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, 0, 0.01)
-        if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
 
 
 def build(layers: int, batch_norm: bool, **kwargs: Any) -> VGG:

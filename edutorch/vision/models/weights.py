@@ -64,6 +64,7 @@ def parse_checkpoints(text: str) -> dict[str, type[WeightsEnum]]:
         files = dict(member.split("=") for member in members)
         # The second name of a value is an alias of the first.
         enums[model] = WeightsEnum(enum_name, {**files, "DEFAULT": files[default]})
+        enums[model].__doc__ = f"The published weights of `{model}`."
     return enums
 
 
