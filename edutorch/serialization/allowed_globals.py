@@ -218,6 +218,8 @@ def make_array(array_type: object, shape: object = (0,), code: object = b"b") ->
 def set_array_state(array: np.ndarray, state: Any) -> None:
     """Set an array's dtype, shape and data, after checking that their sizes agree."""
     _, shape, dtype, fortran, data = state
+    if type(data) is str:  # so Python 2 wrote bytes
+        data = data.encode("latin1")
     check_array_data(shape, dtype, data)
     array.__setstate__((1, shape, dtype, bool(fortran), bytes(data)))  # type: ignore[arg-type]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["datasets", "io", "models", "ops", "transforms", "utils"]
+_SUBMODULES = ("datasets", "io", "models", "ops", "transforms", "utils")
 
 
 def __getattr__(name: str) -> ModuleType:
     """Load a submodule: `edutorch.vision.models`."""
-    if name in __all__:
+    if name in _SUBMODULES:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
