@@ -80,8 +80,8 @@ def _ops_attribute(name: str) -> _Any:
 ops.__getattr__ = _ops_attribute  # type: ignore[name-defined]  # noqa: F405
 
 _LATER = (
-    "_C", "classroom", "distributions", "fx", "hub", "jit", "library", "multiprocessing", "onnx",
-    "profiler", "testing", "train", "types", "vision", "viz",
+    "_C", "audio", "classroom", "distributions", "fx", "hub", "jit", "library", "multiprocessing",
+    "onnx", "profiler", "rl", "testing", "text", "train", "types", "vision", "viz", "zoo",
 )  # fmt: skip
 
 
