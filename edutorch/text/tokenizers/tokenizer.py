@@ -306,5 +306,5 @@ def check_vocab_size(op: str, vocab_size: int, least: int) -> None:
     if vocab_size < least:
         raise InvalidValueError(
             op, "the vocabulary is too small for the characters and special tokens",
-            {"vocab_size": vocab_size, "at least": least},
+            {"vocab_size": vocab_size, "needed": least},
         )  # fmt: skip

@@ -126,6 +126,8 @@ class Unigram(Tokenizer):
         characters = {character for word in words for character in word}
         room = vocab_size - len(first)
         check_vocab_size("Unigram.train", vocab_size, len(first) + len(characters))
+        if not characters:
+            return cls(dict.fromkeys(first, 0.0), special_tokens)
         scores = seed_scores(words, max_length, 10 * vocab_size)
         while True:
             for _ in range(2):
