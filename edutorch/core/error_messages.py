@@ -187,6 +187,8 @@ def matches_annotation(value: object, wanted: str) -> bool:
     >>> from edutorch.core.error_messages import matches_annotation as fits
     >>> fits(1, "int | None"), fits(1.5, "int"), fits("x", "float"), fits([1], "Sequence[int]")
     (True, False, False, True)
+    >>> fits(["a"], "Sequence[str] | None"), fits([1], "Sequence[str]")
+    (True, False)
     """
     # Compared by words: resolving an annotation takes far longer, and circles forbid it.
     words = set(re.findall(r"\w+", wanted))
@@ -201,7 +203,7 @@ def matches_annotation(value: object, wanted: str) -> bool:
     if not words <= NUMBERS | SEVERAL | {"None", "str"}:
         return True
     if words & SEVERAL and isinstance(value, list | tuple | range):
-        wanted = " | ".join((words & NUMBERS or {"int"}) | words & {"None"})
+        wanted = " | ".join((words & (NUMBERS | {"str"}) or {"int"}) | words & {"None"})
         return all(
             matches_annotation(item, wanted) for item in value if not isinstance(item, list | tuple)
         )
