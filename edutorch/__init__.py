@@ -53,7 +53,8 @@ from .func import vmap
 from .errors import OutOfMemory as OutOfMemoryError
 from .core.storage import (
     TypedStorage, UntypedStorage, channels_last, channels_last_3d, contiguous_format, layout,
-    memory_format, preserve_format, strided,
+    memory_format, preserve_format, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr,
+    strided,
 )  # fmt: skip
 from .torch_level import *  # before ops: a name of both is the op
 from .ops import *
@@ -81,7 +82,11 @@ ops.__getattr__ = _ops_attribute  # type: ignore[name-defined]  # noqa: F405
 
 _LATER = (
     "_C", "audio", "classroom", "distributions", "fx", "hub", "jit", "library", "multiprocessing",
-    "onnx", "profiler", "rl", "testing", "text", "train", "types", "vision", "viz", "zoo",
+    "onnx", "profiler", "rl", "sparse", "testing", "text", "train", "types", "vision", "viz", "zoo",
+)  # fmt: skip
+_SPARSE = (
+    "hspmm", "smm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
+    "sparse_csr_tensor", "spmm",
 )  # fmt: skip
 
 
@@ -91,6 +96,10 @@ def __getattr__(name: str) -> _Any:
         from importlib import import_module
 
         return import_module(f".{name}", __name__)
+    if name in _SPARSE:
+        from .ops.sparse import public
+
+        return getattr(public, name)
     if name == "check":
         from importlib import import_module
 

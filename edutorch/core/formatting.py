@@ -228,12 +228,15 @@ def _nested(words: np.ndarray, shape: tuple[int, ...], indent: int, width: int) 
     return "[" + separator.join(_with_gap(rows, shape[0], "...")) + "]"
 
 
-def _suffixed(text: str, suffixes: list[str]) -> str:
-    """Append `suffixes`, each on the current line if it still fits there."""
+def with_suffixes(text: str, suffixes: list[str], new_line: bool = False) -> str:
+    """Append `suffixes`, each on the current line if it still fits there.
+
+    Args: new_line: whether the first begins a line, as that of a sparse tensor does.
+    """
     # The length of the last line, and the closing bracket.
     used = len(text) - text.rfind("\n") + 1
-    for suffix in suffixes:
-        if used + len(suffix) + 2 > _options.linewidth:
+    for position, suffix in enumerate(suffixes):
+        if used + len(suffix) + 2 > _options.linewidth or (new_line and not position):
             text += ",\n" + " " * len(_PREFIX) + suffix
             used = len(_PREFIX) + len(suffix)
         else:
@@ -244,6 +247,13 @@ def _suffixed(text: str, suffixes: list[str]) -> str:
 
 def _complex_of(real_name: str) -> str:
     return "complex128" if real_name == "float64" else "complex64"
+
+
+def elements_text(part: np.ndarray, shape: tuple[int, ...], indent: int) -> str:
+    """Write the visible elements of a tensor of `shape`, further lines indented so far."""
+    write, width = _number_format(part)
+    words = np.array([write(number) for number in part.ravel().tolist()], dtype=object)
+    return _nested(words.reshape(part.shape), shape, indent, width)
 
 
 def tensor_text(
@@ -281,13 +291,11 @@ def tensor_text(
     else:
         # What the elements show by themselves: 1, True and 1.+2.j.
         silent |= {_complex_of(default_dtype_name), "int64", "bool"}
-        write, width = _number_format(part)
-        words = np.array([write(number) for number in part.ravel().tolist()], dtype=object)
-        body = _nested(words.reshape(part.shape), shape, len(_PREFIX), width)
+        body = elements_text(part, shape, len(_PREFIX))
     if dtype_name not in silent:
         suffixes.append(f"dtype=torch.{dtype_name}")
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
-    return _suffixed(_PREFIX + body, suffixes)
+    return with_suffixes(_PREFIX + body, suffixes)

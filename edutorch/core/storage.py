@@ -66,21 +66,41 @@ channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 
 
 class layout:
-    """How the elements of a tensor are stored; here always `strided`.
+    """How the elements of a tensor are stored.
 
     >>> zeros(2).layout
     torch.strided
     """
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
     def __repr__(self) -> str:
-        return "torch.strided"
+        return f"torch.{self.name}"
 
+    # pickle writes a name of this module, so that loading returns the same object.
     def __reduce__(self) -> str:
-        return "strided"
+        return self.name
 
 
-strided = layout()
+strided = layout("strided")
 """Elements at regular steps in memory."""
+
+
+sparse_coo = layout("sparse_coo")
+"""The elements that are not 0, with their coordinates (`ops/sparse`)."""
+
+
+sparse_csr = layout("sparse_csr")
+"""The same of a matrix, row by row, with the number at which each row begins."""
+
+
+sparse_csc = layout("sparse_csc")
+"""The same, column by column."""
+
+
+sparse_bsr, sparse_bsc = layout("sparse_bsr"), layout("sparse_bsc")
+"""Of blocks in place of elements; named for scripts that ask, and not available."""
 
 
 def memory_order(array: Array) -> tuple[int, ...] | None:

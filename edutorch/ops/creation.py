@@ -441,6 +441,8 @@ def make_like(
     """
     array = input._array if isinstance(input, Tensor) else input
     array = np.asarray(array) if isinstance(array, np.generic) else array
+    if hasattr(input, "make_empty") and make == "zeros":  # a sparse tensor: nothing is stored
+        return input.make_empty(dtype, device, requires_grad)
     backend = backends.of(array) if device is None else backend_for(device)
     array_dtype = array.dtype if dtype is None else dtypes.array_type(dtype)
     build = getattr(backend.xp, make)

@@ -328,7 +328,7 @@ def _record_stream(self: Tensor, stream: Any) -> None:
 
 
 def _to_dense(self: Tensor, dtype: DTypeLike = None, *, masked_grad: bool = True) -> Tensor:
-    """Return the tensor itself: all tensors are dense here."""
+    """Return the tensor itself: it is dense."""
     return self if dtype is None else to(self, dtype)
 
 

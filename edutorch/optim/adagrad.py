@@ -19,6 +19,7 @@ from .update_rule import (
     check_not_negative,
     host_scalar,
     learning_rate,
+    update_rows,
 )
 
 __all__ = ["Adagrad"]
@@ -99,3 +100,13 @@ class Adagrad(Optimizer):
         # The first step has t = 1, and is not decayed.
         current_lr = lr / (1 + (state["step"] - 1) * group["lr_decay"])
         param -= current_lr * grad / (xp.sqrt(total) + group["eps"])
+
+    def update_sparse(self, group: Group, param: Tensor, grad: Any) -> None:
+        """Apply the same formula to the rows of a sparse gradient alone.
+
+        Raises: RuntimeError: weight decay, which would change every row.
+        """
+        if group["weight_decay"] or group["differentiable"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        state = self.state[param] = self.state.get(param) or self.init_state(group, param)
+        update_rows(self.update, group, param, grad, state)

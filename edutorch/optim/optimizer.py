@@ -16,6 +16,7 @@ from typing import Any, Self
 from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import check_settings
 from ..core.autograd.graph import RemovableHandle
+from ..core.storage import strided
 from ..core.tensor import Tensor
 from ..errors import (
     ArgumentError,
@@ -237,10 +238,36 @@ class Optimizer(OptimizerHooks):
         with no_grad():
             for index, group in enumerate(self.param_groups):
                 params = [param for param in group["params"] if param._grad is not None]
+                if any(param._grad.__class__ is not Tensor for param in params):
+                    params = self.step_sparse_params(group, params, location)
                 kernel = self.fused_kernel
                 if kernel is None or not kernel.step(self, index, group, params, location):
                     self.step_params(group, params, location)
         return loss
+
+    def step_sparse_params(
+        self, group: Group, params: list[Tensor], location: CodeLocation
+    ) -> list[Tensor]:
+        """Update the parameters whose gradient is sparse, and return the others."""
+        rest = []
+        for param in params:
+            grad: Any = param._grad
+            if grad.layout is strided:
+                rest.append(param)
+                continue
+            self.update_sparse(group, param, -grad if group.get("maximize") else grad)
+            param._bump(location)
+        return rest
+
+    def update_sparse(self, group: Group, param: Tensor, grad: Any) -> None:
+        """Update a parameter, in place, by a sparse gradient (`ops/sparse`).
+
+        Raises: RuntimeError: the optimizer has no formula for it.
+        """
+        name = type(self).__name__
+        raise RuntimeError(
+            f"{name} does not support sparse gradients, please consider SparseAdam instead"
+        )
 
     def step_params(self, group: Group, params: list[Tensor], location: CodeLocation) -> None:
         """Update the parameters of a group one by one."""

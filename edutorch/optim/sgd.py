@@ -77,3 +77,24 @@ class SGD(Optimizer):
             # Nesterov: the gradient where the momentum is about to lead, to first order.
             grad = grad + momentum * buffer if group["nesterov"] else buffer
         param -= lr * grad
+
+    def update_sparse(self, group: Group, param: Tensor, grad: Any) -> None:
+        """Update the rows of a sparse gradient; the momentum is a sparse tensor, too.
+
+        Raises: RuntimeError: weight decay, which would change every row.
+        """
+        if group["weight_decay"] or group["differentiable"]:
+            raise RuntimeError(
+                "SGD: weight_decay and differentiable are not supported with sparse gradients"
+            )
+        if group["momentum"]:
+            state = self.state[param]
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                state["momentum_buffer"] = buffer = grad.clone()
+            else:
+                scaled = grad * (1 - group["dampening"])
+                state["momentum_buffer"] = buffer = buffer * group["momentum"] + scaled
+            grad = grad + buffer * group["momentum"] if group["nesterov"] else buffer
+        rows = grad.coalesce()
+        param._array[tuple(rows.pattern.indices)] -= learning_rate(group) * rows.entries._array

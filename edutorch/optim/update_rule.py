@@ -63,6 +63,23 @@ def update_arrays(rule: Rule, group: Group, param: Array, grad: Array, state: St
             state[name] = wrap(view_as_complex(value) if is_complex else value)
 
 
+def update_rows(rule: Rule, group: Group, param: Tensor, grad: Any, state: State) -> None:
+    """Apply a rule to the elements at the positions of a sparse gradient, and to no others."""
+    rows = grad.coalesce()
+    at = tuple(rows.pattern.indices)
+    inner = {
+        name: value if name == "step" else wrap(value._array[at]) for name, value in state.items()
+    }
+    param_rows = param._array[at]
+    update_arrays(rule, group, param_rows, rows.entries._array, inner)
+    param._array[at] = param_rows
+    for name, value in inner.items():
+        if name == "step":
+            state[name] = value
+        else:
+            state[name]._array[at] = value._array
+
+
 def update_as_float32(rule: Rule, group: Group, param: Array, grad: Array, values: State) -> None:
     """Apply a rule to float32 copies of 16-bit floats, and round them back.
 

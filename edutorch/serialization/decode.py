@@ -55,6 +55,7 @@ class Decoder:
         self._tensors: list[Tensor] = []
         self.readers: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
             "tensor": self.tensor,
+            "sparse": self.sparse,
             "again": lambda number, tree: self._tensors[number],
             "dict": lambda items, tree: dict(self.decode_pairs(items)),
             "ordered": self.make_ordered_dict,
@@ -115,6 +116,15 @@ class Decoder:
         for field, value in fields.items():
             object.__setattr__(instance, field, value)
         return instance
+
+    def sparse(self, layout: str, tree: dict[str, Any]) -> Tensor:
+        """Return a sparse tensor from its coordinates."""
+        from ..ops.sparse.public import from_coordinates
+
+        indices, values = self.decode(tree["indices"]), self.decode(tree["values"])
+        size, is_coalesced = tree["size"], bool(tree["coalesced"])
+        result = from_coordinates(indices, values, size, is_coalesced, layout)
+        return result.requires_grad_(bool(tree["requires_grad"]))
 
     def tensor(self, name: str, tree: dict[str, Any]) -> Tensor:
         """Make a tensor; tensors of the same name share memory."""

@@ -22,7 +22,8 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.device import Device
 from ..core.shapes import Size
-from ..core.tensor import Tensor
+from ..core.storage import strided
+from ..core.tensor import Tensor, wrap
 from ..nn.parameter import Buffer, Parameter
 from ..ops.random import Generator
 from .safe_classes import unsavable_error
@@ -188,7 +189,8 @@ class Encoder:
         if isinstance(value, enum.Enum):
             return {"enum": qualified_name(value), "name": value.name}
         if isinstance(value, Tensor):
-            return self.encode_tensor(value, path)
+            dense = value.layout is strided
+            return self.encode_tensor(value, path) if dense else self.encode_sparse(value, path)
         if isinstance(value, np.ndarray):
             return {"numpy": self.arrays.add_numpy(value, path)}
         if isinstance(value, np.generic):
@@ -275,6 +277,17 @@ class Encoder:
             tree["requires_grad"] = True
         self.arrays.add_tensor(tensor, path, tree)
         return tree
+
+    def encode_sparse(self, tensor: Any, path: str) -> dict[str, Any]:
+        """Encode a sparse tensor by its coordinates: two tensors, and what it is."""
+        return {
+            "sparse": tensor.layout.name,
+            "indices": self.encode(wrap(tensor.pattern.indices), f"{path}.indices"),
+            "values": self.encode(tensor.entries.detach(), f"{path}.values"),
+            "size": list(tensor.shape),
+            "coalesced": tensor.pattern.is_coalesced,
+            "requires_grad": tensor.requires_grad,
+        }
 
 
 def qualified_name(value: object) -> str:

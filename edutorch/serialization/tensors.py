@@ -132,6 +132,15 @@ def make_buffer(data: object, requires_grad: object = False, persistent: object 
     return Buffer(data.detach(), persistent=persistent is True)
 
 
+def rebuild_sparse(layout: object, data: object) -> Tensor:
+    """Return a sparse tensor from its indices and values."""
+    if type(data) is not tuple or len(data) not in (3, 4):
+        raise TypeError("a sparse tensor without indices, values or a size")
+    from ..ops.sparse.public import from_torch_file
+
+    return from_torch_file(layout, data)
+
+
 def rebuild_from_type(function: object, cls: object, args: Any, state: object) -> Any:
     """Return a tensor that was saved with Python attributes, without them."""
     if isinstance(function, RefusedGlobal) or isinstance(cls, RefusedGlobal):
@@ -168,7 +177,6 @@ for _home in ("torch", "torch.cuda"):
         {f"{_home}.{name}Storage": storage_class for name, storage_class in STORAGES.items()}
     )
 QUANTIZED = unsupported("a quantized tensor", "in PyTorch: save x.dequantize() instead")
-SPARSE = unsupported("a sparse tensor", "in PyTorch: save x.to_dense() instead")
 META = unsupported("a tensor without numbers (device meta)", "in PyTorch: save the numbers as well")
 SUBCLASS = unsupported(
     "a tensor of a class of its own", "in PyTorch: save an ordinary tensor instead"
@@ -187,8 +195,8 @@ ALLOWED_GLOBALS |= {
     "torch.Tensor": AllowedGlobal(refuse_call),
     "torch._tensor.Tensor": AllowedGlobal(refuse_call),
     "torch._utils._rebuild_qtensor": QUANTIZED,
-    "torch._utils._rebuild_sparse_tensor": SPARSE,
-    "torch._utils._rebuild_sparse_csr_tensor": SPARSE,
+    "torch._utils._rebuild_sparse_tensor": AllowedGlobal(rebuild_sparse),
+    "torch._utils._rebuild_sparse_csr_tensor": AllowedGlobal(rebuild_sparse),
     "torch._utils._rebuild_meta_tensor_no_storage": META,
     "torch._utils._rebuild_wrapper_subclass": SUBCLASS,
     "torch._utils._rebuild_nested_tensor": unsupported(

@@ -17,9 +17,10 @@ from ...backends.platform import HAS_THREADS
 from ...errors import CodeLocation, GradientError, ShapeError, user_location
 from ...events import BackwardEnded, backward_event, step_event, work
 from ...modes import current, override_modes
-from ..fast.lazy_gradients import materialize_pending
+from ..fast.lazy_gradients import RowGradient, materialize_pending
 from ..registry import op_function
-from ..tensor import Tensor, wrap
+from ..storage import strided
+from ..tensor import PLAIN_TENSORS, Tensor, wrap
 from .engine import (
     Engine,
     conjugate_all,
@@ -133,7 +134,7 @@ def backward(
     for leaf in leaves:
         g = gradient_of[edge_of(leaf)]
         if g is not None:
-            accumulate(leaf, g if isinstance(g, Tensor) else wrap(g), create_graph)
+            accumulate(leaf, as_tensor(g), create_graph)
 
 
 def grad(
@@ -164,11 +165,16 @@ def grad(
     (tensor(18.),)
     """
     roots, wanted = as_list(outputs), as_list(inputs)
+    options = {"allow_unused": allow_unused, "materialize_grads": materialize_grads}
+    for tensor in (*roots, *wanted):
+        if tensor.__class__ not in PLAIN_TENSORS and tensor.layout is not strided:
+            named = {"is_grads_batched": is_grads_batched, **options}
+            args = outputs, inputs, grad_outputs, retain_graph, create_graph
+            return tensor.__torch_function__(grad, (type(tensor),), args, named)
     if is_grads_batched:
         return batched_grad(
-            roots, wanted, as_list(grad_outputs), retain_graph, create_graph,
-            allow_unused=allow_unused, materialize_grads=materialize_grads,
-        )  # fmt: skip
+            roots, wanted, as_list(grad_outputs), retain_graph, create_graph, **options
+        )
     for position, tensor in enumerate(wanted):
         if tensor._node is None:
             raise GradientError(
@@ -193,7 +199,7 @@ def grad(
                 "pass allow_unused=True to get None for it",
             )
         else:
-            results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
+            results.append(None if g is None else as_tensor(g))
     return tuple(results)
 
 
@@ -361,9 +367,16 @@ def accumulate_leaf(
         return
     if hooks:
         g = run_prehooks(hooks, g, recording)
-    accumulate(leaf, g if recording else wrap(g), recording, location)
+    accumulate(leaf, as_tensor(g), recording, location)
     if hooks:
         run_posthooks(hooks, (), (), g, recording)
+
+
+def as_tensor(g: Any) -> Tensor:
+    """Return a gradient as users see it: that of some rows is a sparse tensor."""
+    if isinstance(g, Tensor):
+        return g
+    return g.to_tensor() if g.__class__ is RowGradient else wrap(g)
 
 
 def finish(engine: Engine) -> None:

@@ -37,6 +37,7 @@ from ..fast import lazy_gradients
 from ..fast.lazy_gradients import (
     LAZY,
     OutputGradients,
+    RowGradient,
     add_in_place,
     add_large,
     as_array,
@@ -334,8 +335,12 @@ class Engine:
         if hooks:
             visible = run_prehooks(hooks, run_hooks(hooks.retain, visible, recording), recording)
             g = conjugate(visible, recording)
-        partials = [as_array(partial) for partial in node.backward(g, edges, recording)]
+        partials = [
+            partial if partial.__class__ is RowGradient else as_array(partial)
+            for partial in node.backward(g, edges, recording)
+        ]
         if hooks and hooks.after:
+            partials = [as_array(partial) for partial in partials]
             partials = run_posthooks(hooks, partials, edges, g, recording)
         return g, edges, partials
 
@@ -346,7 +351,7 @@ class Engine:
                 (partial,) = partial.by_output.values()
             # A joint rule may return a gradient that is not needed.
             if partial is not None and node.edges[index] is not None:
-                emit(GradientFlowed(node, index, conjugate(partial, self.recording)))
+                emit(GradientFlowed(node, index, conjugate(as_array(partial), self.recording)))
 
     def register_leaf(self, leaf: Tensor, g: ArrayOrTensor, borrowed: bool) -> None:
         """Record a leaf's first gradient, and whether other tensors may share that array."""
@@ -357,6 +362,8 @@ class Engine:
     def take_leaf_gradient(self, leaf: Tensor) -> Any:
         """Remove and return the gradient of a leaf, as an array that nothing else shares."""
         g = self.take_gradient(leaf) if self.wide else self.pending.pop(leaf)
+        if g.__class__ is RowGradient:  # there are no hooks, or it would be an array by now
+            return RowGradient(g.shape, g.rows, conjugate(g.values, self.recording))
         if not self.recording and g is self.borrowed.get(leaf):
             g = g.copy()
         g = conjugate(g, self.recording)

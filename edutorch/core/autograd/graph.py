@@ -343,8 +343,9 @@ def accumulate(
         total = leaf._grad
         if total is None:
             leaf._grad = g
-        elif recording:
-            leaf._grad = total + g
+        elif recording or total.is_sparse or g.is_sparse:
+            # (A dense tensor comes first: dense + sparse is dense.)
+            leaf._grad = g + total if total.is_sparse and not g.is_sparse else total + g
         else:
             total._array += g._array  # in place: an optimizer may hold the tensor
             total._bump(location)

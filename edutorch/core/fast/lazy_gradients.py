@@ -12,6 +12,7 @@ from weakref import ref
 
 import numpy
 
+from ... import backends
 from ...backends.kernel_registry import slot
 from ...backends.numpy import Array, ArrayOrTensor, Number
 from ..precision import LONG, add_up, widen
@@ -133,7 +134,45 @@ class OneHotGradient:
         y[numpy.arange(len(y)), self.columns] += self.values
 
 
-LAZY = {DeferredMatmulGradient, OneHotGradient}
+class RowGradient:
+    """The gradient of a matrix of which only some rows were used, as that of a sparse embedding.
+
+    It stays so on its way to a leaf, whose `.grad` becomes a sparse tensor; where it meets dense
+    gradients, or code that wants an array, it becomes one.
+
+    Attributes:
+        rows: the index of each row that was used; a row may occur several times.
+        values: the gradients of these rows.
+        dtype: None, so that the engine calls `match_target`, as for `DeferredMatmulGradient`.
+        array_dtype: the dtype of the array to be.
+    """
+
+    size, base, dtype = 0, None, None
+
+    def __init__(self, shape: tuple[int, ...], rows: Array, values: Array) -> None:
+        self.shape, self.rows, self.values = shape, rows, values
+        self.array_dtype = values.dtype
+
+    def __add__(self, other: Any) -> Any:
+        if other.__class__ is not RowGradient:
+            return self.materialize() + as_array(other)
+        xp = backends.of(self.values).xp
+        rows = xp.concatenate((self.rows, other.rows))
+        return RowGradient(self.shape, rows, xp.concatenate((self.values, other.values)))
+
+    def materialize(self) -> Any:
+        """Return the array."""
+        backend = backends.of(self.values)
+        y = backend.xp.zeros(self.shape, self.array_dtype)
+        backend.scatter_add(y, (self.rows,), self.values)
+        return y
+
+    def to_tensor(self) -> Tensor:
+        """Return the gradient as a sparse tensor; attached by `ops/sparse/methods.py`."""
+        raise NotImplementedError
+
+
+LAZY = {DeferredMatmulGradient, OneHotGradient, RowGradient}
 """The classes of lazy gradients, which have to become arrays in the end."""
 
 ADD, ADD_ONTO, SUM = slot("add"), slot("ADD_ONTO"), slot("sum")
@@ -178,7 +217,7 @@ def as_array(g: ArrayOrTensor) -> Any:
 
 def can_defer(
     engine: Engine,
-    later: DeferredMatmulGradient | OneHotGradient,
+    later: DeferredMatmulGradient | OneHotGradient | RowGradient,
     edge: Any,
     target: Node | Array,
 ) -> bool:
@@ -187,6 +226,8 @@ def can_defer(
     Args:
         target: the node, or the leaf's array, whose shape and dtype the gradient has to match.
     """
+    if later.__class__ is RowGradient:
+        return stays_sparse(engine, later, edge, target)
     # A conversion needs the elements.
     if later.array_dtype is not target.dtype or later.shape != target.shape:
         return False
@@ -200,6 +241,19 @@ def can_defer(
     if waits and waiting_gradient is None:
         register_pending(engine, edge)
     return waits
+
+
+def stays_sparse(engine: Engine, rows: RowGradient, edge: Any, target: Node | Array) -> bool:
+    """Return True if a gradient of rows stays sparse: at a leaf, with others of its kind."""
+    if edge._order or rows.array_dtype != target.dtype or rows.shape != target.shape:
+        return False
+    hooks = edge._hooks
+    if hooks is not None and (hooks.gradient or hooks.before or hooks.after):
+        return False  # hooks take and return dense tensors
+    waiting_gradient = engine.pending.get(edge)
+    return waiting_gradient is None or (
+        waiting_gradient.__class__ is RowGradient and target.dtype.itemsize > 2
+    )
 
 
 def takes_one_hot(node: Node) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ... import backends
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, refuse_complex, running_function, warn
 from ...modes import no_grad
@@ -30,6 +31,7 @@ def apply_dropout(
     check_probability(p)
     if not training or p == 0 or not input.numel():
         return input
+    backends.of(input._array)  # raises for a sparse tensor, whose mask would be dense
     with no_grad():
         keep_mask = rand(*shape, device=input.device) >= p
         mask = keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0)

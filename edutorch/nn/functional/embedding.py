@@ -26,6 +26,7 @@ from ...ops import (
     where,
     zeros,
 )  # fmt: skip
+from ...ops.sparse.row_gradient import embedding_rows
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -76,7 +77,7 @@ def embedding(
         max_norm: first renormalize, in place, the used rows whose norm is larger.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide each row's gradient by how often it is used.
-        sparse: accepted; gradients are dense here.
+        sparse: whether the gradient of `weight` is a sparse tensor of the rows that were used.
 
     Raises: DTypeError: the indices are not integers. DimError: there is no such row.
 
@@ -90,13 +91,15 @@ def embedding(
     if max_norm is not None:
         renormalize_rows(weight, input, max_norm, norm_type)
     try:
-        result = select_rows(weight, reshape(input, (-1,)), scale_grad_by_freq)
+        padding_row = None if padding_idx is None else resolve_padding_idx(weight, padding_idx)
+        row_indices = reshape(input, (-1,))
+        result = select_rows(weight, row_indices, scale_grad_by_freq, sparse, padding_row)
     except (DimError, DTypeError) as error:
         raise row_error(input, weight, error) from None
     result = reshape(result, (*input.shape, *weight.shape[1:]))
-    if padding_idx is None:
+    if padding_row is None or sparse:  # a sparse gradient leaves the row out
         return result
-    padding = reshape(input == resolve_padding_idx(weight, padding_idx), (*input.shape, 1))
+    padding = reshape(input == padding_row, (*input.shape, 1))
     return where(padding, result.detach(), result)
 
 
@@ -136,9 +139,18 @@ class BagError(EdutorchError, ValueError):
     """The arguments of `embedding_bag` do not go together."""
 
 
-def select_rows(weight: Tensor, indices: Tensor, by_frequency: bool) -> Tensor:
-    """Select rows; with `by_frequency` a row used n times gets 1/n of each gradient."""
-    selected = index_select(weight, 0, indices)
+def select_rows(
+    weight: Tensor, indices: Tensor, by_frequency: bool, sparse: bool = False,
+    padding_row: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Select rows; with `by_frequency` a row used n times gets 1/n of each gradient.
+
+    Args: sparse, padding_row: the gradient is a sparse tensor, without that row.
+    """
+    if sparse:
+        selected = embedding_rows(weight, indices, padding_row)
+    else:
+        selected = index_select(weight, 0, indices)
     if by_frequency and selected.requires_grad:
         counts = bincount(indices, minlength=weight.shape[0])
         scale = unsqueeze(1 / index_select(counts, 0, indices).to(weight.dtype), 1)
@@ -200,7 +212,7 @@ def embedding_bag(
         renormalize_rows(weight, indices, max_norm, norm_type)
     positions = arange(indices.numel(), device=input.device)
     bag = searchsorted(starts.long(), positions, right=True) - 1
-    vectors = select_rows(weight, indices, scale_grad_by_freq)
+    vectors = select_rows(weight, indices, scale_grad_by_freq, sparse)
     if padding_idx is not None:
         not_padding = (indices != resolve_padding_idx(weight, padding_idx)).nonzero()[:, 0]
         vectors, bag = index_select(vectors, 0, not_padding), index_select(bag, 0, not_padding)

@@ -77,7 +77,7 @@ class Embedding(_EmbeddingBase):
         max_norm: rows with a larger norm are scaled down to it when they are looked up.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide each row's gradient by how often its index occurs.
-        sparse: accepted; gradients are dense here.
+        sparse: whether the gradient of the weight is a sparse tensor (SGD, SparseAdam, Adagrad).
 
     The weight is initialized from a standard normal distribution.
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+from ...core.storage import strided
 from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...nn import Module
@@ -156,7 +157,8 @@ class Names:
 
         node_kind: NodeKind = "parameter" if isinstance(tensor, Parameter) else "leaf"
         fallback = "leaf" if tensor.requires_grad else "data"
-        return node_kind, "", self.variable_of(tensor) or self._local_name(tensor) or fallback
+        name = self.variable_of(tensor) or self._local_name(tensor) or self._sparse_name(tensor)
+        return node_kind, "", name or fallback
 
     def path_of_leaf(self, tensor: Tensor) -> str:
         """Return the qualified name of a leaf."""
@@ -173,6 +175,14 @@ class Names:
     def variable_of(self, tensor: Tensor) -> str:
         """Return the name of the variable in `frame` that holds a tensor, or ""."""
         return next((name for name, value in variables(self.frame) if value is tensor), "")
+
+    def _sparse_name(self, tensor: Tensor) -> str:
+        """Return "A (sparse 3×3)" for the values of a sparse tensor, in the variable A, or ""."""
+        for name, value in variables(self.frame):
+            is_sparse = isinstance(value, Tensor) and value.layout is not strided
+            if is_sparse and value.entries is tensor:  # type: ignore[attr-defined]
+                return f"{name} (sparse {'×'.join(map(str, value.shape))})"
+        return ""
 
     def _local_name(self, tensor: Tensor) -> str:
         """Return the name of a tensor in the running functions, the innermost first.

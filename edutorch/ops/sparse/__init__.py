@@ -1,0 +1,1 @@
+"""Sparse tensors: a pattern of indices and the values at them (see README.md)."""
