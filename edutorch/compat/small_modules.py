@@ -20,7 +20,6 @@ from edutorch.backends.device import device
 from edutorch.core import return_types
 from edutorch.core.autograd.graph import RemovableHandle
 from edutorch.core.storage import TypedStorage, UntypedStorage
-from edutorch.core.tensor import Tensor
 from edutorch.nn.parallel import DistributedDataParallel
 from edutorch.settings import get_num_threads
 from edutorch.version import TorchVersion, __version__
@@ -229,7 +228,6 @@ add_module(
     "utils.hooks", "`torch.utils.hooks`: the handles of hooks.", RemovableHandle=RemovableHandle
 )
 add_module("nn.parallel.distributed", "`torch.nn.parallel.distributed`.", DistributedDataParallel)
-add_module("_C", "What libraries ask of PyTorch's compiled part.", _TensorMeta=type(Tensor))
 
 
 # Other processes ----------------------------------------------------------------------------------
