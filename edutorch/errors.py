@@ -246,6 +246,28 @@ class NotHereError(EdutorchError, NotImplementedError):
     """A feature of PyTorch that edutorch lacks; the hint names an alternative."""
 
 
+NO_ELEMENTS = "a meta tensor has a shape and a dtype, but no elements; compute on device='cpu'"
+
+
+class MetaTensorError(EdutorchError, NotImplementedError):
+    """Something needs the elements of a tensor on the device `meta`, which has none.
+
+    >>> empty(2, device="meta").to("cpu")
+    Traceback (most recent call last):
+    edutorch.errors.MetaTensorError: to: Cannot copy out of meta tensor; no data!
+      hint: a meta tensor has a shape and a dtype, but no elements; compute on device='cpu'
+    """
+
+    def __init__(
+        self,
+        op: str | None,
+        message: str = "Cannot copy out of meta tensor; no data!",
+        arguments: Mapping[str, object] | None = None,
+        hint: str | None = NO_ELEMENTS,
+    ) -> None:
+        super().__init__(op, message, arguments, hint)
+
+
 class MissingExtraError(EdutorchError, ImportError):
     """An optional library is not installed; the hint names the extra to install."""
 

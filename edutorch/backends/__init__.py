@@ -50,6 +50,7 @@ class DeviceType(NamedTuple):
 DEVICES = {
     "cpu": DeviceType("numpy", "NumpyBackend"),
     "cuda": DeviceType("cupy", "CupyBackend", is_accelerator=True, has_gpu_rules=True, dlpack=2),
+    "meta": DeviceType("meta", "MetaBackend"),
     "strict": DeviceType("strict", "StrictBackend", has_gpu_rules=True),
 }
 """All devices. A new one is a line here, and a file with its `Backend`."""
@@ -90,8 +91,10 @@ def get(name: str) -> Backend:
     device = DEVICES.get(name)
     if device is None:
         raise DeviceError(
-            "device", f"there is no device {name!r}", hint="the devices are 'cpu' and 'cuda'"
-        )
+            "device",
+            f"there is no device {name!r}",
+            hint="the devices are 'cpu', 'cuda' and 'meta'",
+        )  # fmt: skip
     module = import_module(f".{device.module}", __name__)
     return register(getattr(module, device.backend)())
 
@@ -112,6 +115,11 @@ def is_unavailable(name: str) -> bool:
 def of(array: Any) -> Backend:
     """Return the backend that owns `array`."""
     return _BY_ARRAY[type(array)] or array.backend
+
+
+def has_elements(array: Any) -> bool:
+    """Return True if `array` has elements to look at: one of the device `meta` has none."""
+    return of(array).has_elements
 
 
 def is_array(value: Any) -> bool:

@@ -39,6 +39,7 @@ class Backend:
 
     name: str
     is_accelerator = False  # whether it computes beside the CPU, with memory of its own
+    has_elements = True  # whether its arrays have elements (those of `meta` have shapes only)
     checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
     xp: ModuleType | Any
     array_type: type
@@ -52,6 +53,10 @@ class Backend:
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
         """Run the forward of an op, given its arrays and its settings by name."""
         return forward(self.xp, **inputs, **settings)
+
+    def run_op(self, op: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> Any:
+        """Run an op: its forward, unless the device knows the result without it."""
+        return self.run(op.forward, inputs, settings)
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """Make an array of this device from numbers, lists or one of its own arrays."""

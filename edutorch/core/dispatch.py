@@ -183,7 +183,7 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
         if y is None and backend is backends.CPU:
             y = op.forward(backend.xp, **named, **settings)
         elif y is None:
-            y = backend.run(op.forward, named, settings)
+            y = backend.run_op(op, named, settings)
     except ARRAY_ERRORS as error:
         raise explain(op, arguments, error, settings) from error
     # NumPy computes bfloat16 in float32: back to the dtype of the operands.

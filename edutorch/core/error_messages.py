@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.exceptions import AxisError
 
-from .. import dtypes
+from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..errors import (
     ArgumentError,
@@ -345,6 +345,16 @@ def has_overlap(array: Array) -> bool:
     )
 
 
+def is_any_true(condition: Any) -> bool:
+    """Whether an element of an array or a tensor is True: the usual question of a check.
+
+    On the device `meta` there are no elements, and so none that a check could object to.
+    """
+    array = getattr(condition, "_array", condition)
+    is_scalar = isinstance(array, np.generic | bool)
+    return bool(array) if is_scalar else backends.has_elements(array) and bool(condition.any())
+
+
 def overlap_error(op: str, target: Tensor) -> ShapeError:
     """Make the error for a write into an expanded tensor."""
     return ShapeError(
@@ -449,16 +459,17 @@ def dtype_name(dtype: Any) -> str:
         return str(dtype)
 
 
-def check_memory(op: str, shape: Sequence[int], dtype: Any) -> None:
+def check_memory(op: str, shape: Sequence[int], dtype: Any, xp: Any = None) -> None:
     """Raise OutOfMemory if the computer cannot hold a tensor of this shape.
 
     Args:
         dtype: its dtype, or an array that has it.
+        xp: the namespace of its device; that of `meta` allocates nothing.
 
     Raises: OutOfMemory: it needs more than the physical memory.
     """
     # Before asking the system: Linux grants the pages, and kills the process when they are used.
-    if math.prod(shape) * dtype.itemsize > TOTAL_MEMORY:
+    if math.prod(shape) * dtype.itemsize > TOTAL_MEMORY and getattr(xp, "allocates", True):
         raise out_of_memory(op, shape, getattr(dtype, "dtype", dtype))
 
 

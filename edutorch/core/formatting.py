@@ -257,7 +257,7 @@ def elements_text(part: np.ndarray, shape: tuple[int, ...], indent: int) -> str:
 
 
 def tensor_text(
-    part: np.ndarray,
+    part: np.ndarray | None,
     dtype_name: str,
     requires_grad: bool = False,
     grad_fn_name: str | None = None,
@@ -268,7 +268,7 @@ def tensor_text(
     """Write a tensor as PyTorch does.
 
     Args:
-        part: the visible part, on the host: the result of `visible_part`.
+        part: the visible part, on the host: the result of `visible_part`; None without elements.
         dtype_name: `"float32"`; shown unless the elements imply it.
         requires_grad, grad_fn_name: how it takes part in the graph.
         device_name: `"cpu"` is not shown.
@@ -281,10 +281,13 @@ def tensor_text(
     tensor([[ 1.0000, 20.5000],
             [-3.0000,  0.0000]], dtype=torch.float64)
     """
-    shape = part.shape if shape is None else shape
+    shape = part.shape if shape is None and part is not None else shape or ()
     suffixes = [f"device='{device_name}'"] if device_name != "cpu" else []
     silent = {default_dtype_name}
-    if part.size == 0:
+    if part is None:
+        body = "..."
+        suffixes.append(f"size={tuple(shape)}")
+    elif part.size == 0:
         body = "[]"
         if len(shape) != 1:
             suffixes.append(f"size={tuple(shape)}")

@@ -58,6 +58,8 @@ def reduce_tensor(self: Tensor, protocol: SupportsIndex) -> Any:
         warn("a hook on a tensor is not pickled with it")
     wanted, state = self._node is not None, attributes(self) or None
     backend = backends.of(self._array)
+    if not backend.has_elements:
+        return rebuild, (type(self), self._array, wanted, backend.name), state
     if backend is not backends.CPU:
         # Through the host: another process may have no GPU.
         array = np.asarray(backend.to_numpy(self._array), order="C")

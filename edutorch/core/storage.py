@@ -269,7 +269,8 @@ class MemoryMembers:
 
     def data_ptr(self) -> int:
         """Return the address of the first element, 0 if there is none."""
-        return backends.of(self._array).address(self._array) if self._array.size else 0
+        backend = backends.of(self._array)
+        return backend.address(self._array) if self._array.size and backend.has_elements else 0
 
     const_data_ptr = data_ptr
 
@@ -347,6 +348,11 @@ class MemoryMembers:
         return strided
 
     @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has a shape and a dtype, but no elements."""
+        return not backends.of(self._array).has_elements
+
+    @property
     def is_cpu(self) -> bool:
         """Whether the tensor is on the CPU."""
         return backends.of(self._array).name == "cpu"
@@ -402,9 +408,7 @@ class MemoryMembers:
         )
 
 
-ABSENT = (
-    "mps xpu xla hpu ipu maia mtia mkldnn vulkan meta nested quantized sparse sparse_csr".split()
-)
+ABSENT = "mps xpu xla hpu ipu maia mtia mkldnn vulkan nested quantized sparse sparse_csr".split()
 """Kinds of tensors that PyTorch has and this library has not: `x.is_<kind>` is False."""
 
 

@@ -10,7 +10,14 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.numpy import Array, as_plain_array
-from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError, ValueRangeError
+from ..errors import (
+    NO_ELEMENTS,
+    ArgumentError,
+    GradientError,
+    ShapeError,
+    ShapeValueError,
+    ValueRangeError,
+)
 from ..modes import is_grad_enabled
 from .autograd.graph import LEAF
 from .formatting import tensor_text, visible_part
@@ -146,7 +153,7 @@ class TensorInterop(OperatorTypes):
             raise ArgumentError(
                 "numpy", f"can't convert a {backend.name} tensor to numpy",
                 {"input": f"{tuple(self._array.shape)} on {backend.device_name}"},
-                "use x.cpu().numpy() to copy it first",
+                "use x.cpu().numpy() to copy it first" if backend.has_elements else NO_ELEMENTS,
             )  # fmt: skip
         return backend.to_numpy(self._array)
 
@@ -247,8 +254,9 @@ def array_text(array: Array, requires_grad: bool = False, grad_fn_name: str | No
         values_text = array_text(array._values).replace("\n", "\n    ")
         level, shape = backend.depth, list(array.shape)  # type: ignore[attr-defined]
         return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {values_text}\n)"
+    part = backend.to_numpy(visible_part(array, backend.xp)) if backend.has_elements else None
     return tensor_text(
-        backend.to_numpy(visible_part(array, backend.xp)),
+        part,
         shape=tuple(array.shape),
         dtype_name=dtypes.of(array.dtype).name,
         default_dtype_name=dtypes.get_default_dtype().name,

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..core.error_messages import is_any_true
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..modes import no_grad
@@ -99,7 +100,7 @@ def trunc_normal_(
     tensor.normal_(mean, std, generator=generator)
     outside = (tensor < a).logical_or(tensor > b)
     tries = 0
-    while bool(outside.any()):
+    while is_any_true(outside):
         tries += 1
         if tries > 1000:
             raise ValueError(f"trunc_normal_: almost no normal number lies from {a} to {b}")

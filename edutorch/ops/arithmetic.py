@@ -18,6 +18,7 @@ from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
 from ..core.autograd.graph import Node
 from ..core.composed import as_method, recorded_as, takes_out, with_twin
+from ..core.error_messages import is_any_true
 from ..core.op import elementwise
 from ..core.precision import accumulate_in_float32, is_half, widen
 from ..core.tensor import Tensor
@@ -176,7 +177,7 @@ def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
 def check_divisor(name: str, xp: Namespace, input: ArrayOrTensor, other: ArrayOrTensor) -> None:
     """Raise ZeroDivisorError for an integer division by 0: integers cannot represent inf."""
     dtype_kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
-    if dtype_kind in "iub" and getattr(input, "size", 1) and bool(xp.any(xp.equal(other, 0))):
+    if dtype_kind in "iub" and getattr(input, "size", 1) and is_any_true(xp.equal(other, 0)):
         raise ZeroDivisorError(name, "integer division by zero", hint="use / for inf, or x.float()")
 
 

@@ -65,6 +65,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
             "histc", f"needs bins > 0 and min <= max, got {bins}, {min} and {max}"
         )
     xp, array = backends.of(input._array).xp, to_float32(input._array.reshape(-1))
+    if input.is_meta:
+        return wrap(xp.zeros(bins, array.dtype))
     if min == max and array.size:
         min, max = float(array.min()), float(array.max())
     if min == max:

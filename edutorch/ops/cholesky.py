@@ -10,6 +10,7 @@ from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.tensor import Tensor
 from ..errors import LinAlgError
@@ -48,7 +49,7 @@ def try_cholesky(xp: Namespace, input: Array) -> Array | None:
     except xp.linalg.LinAlgError:
         return None
     pivots = xp.diagonal(lower, 0, -2, -1)
-    return None if bool(xp.isnan(pivots).any()) else lower  # LAPACK does not report every failure
+    return None if is_any_true(xp.isnan(pivots)) else lower  # LAPACK does not report every failure
 
 
 def first_failing_minor(xp: Namespace, matrix: Array) -> int:

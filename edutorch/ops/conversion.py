@@ -178,7 +178,10 @@ def _type(self: Tensor, dtype: dtypes.dtype | type | str | None = None) -> Any:
         for candidate in dtypes.ALL
     }
     if dtype is None:
-        return next(name for name, candidate in names.items() if candidate is self.dtype)
+        name = next(name for name, candidate in names.items() if candidate is self.dtype)
+        backend = backends.of(self._array)
+        home = "torch." if backend is backends.CPU else f"torch.{backend.name}."
+        return name.replace("torch.", home)
     if isinstance(dtype, type):  # torch.LongTensor
         dtype = getattr(dtype, "dtype", dtype)
     return to(self, names.get(dtype, dtype) if isinstance(dtype, str) else dtype)

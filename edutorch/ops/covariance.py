@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import dtypes
 from ..core.composed import as_method
+from ..core.error_messages import is_any_true
 from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
@@ -26,7 +27,7 @@ def check_weights(name: str, weights: Tensor, count: int, floating: bool) -> Non
     if (weights.dtype.category == 2) is not floating:
         category = "floating" if floating else "integer"
         raise DTypeError("cov", f"expected `{name}` to have an {category} dtype", rows)
-    if bool((weights < 0).any()):
+    if is_any_true(weights < 0):
         raise ValueRangeError("cov", f"`{name}` cannot be negative", rows)
 
 
@@ -74,7 +75,7 @@ def cov(
     else:
         share = weights / total  # exactly 1 for a single observation, whose norm is 0
         norm = total - correction * (share * aweights.reshape(-1)).sum()
-    if bool(norm <= 0):
+    if is_any_true(norm <= 0):
         warn("cov(): degrees of freedom is <= 0")
         norm = norm * 0
     centered = x - centre

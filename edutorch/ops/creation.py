@@ -121,7 +121,7 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
         array_dtype = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
         if takes_sizes and math.prod(args) > LARGE:
-            check_memory(name, args, array_dtype or _dtype_or_default(None))
+            check_memory(name, args, array_dtype or _dtype_or_default(None), backend.xp)
         try:
             array = backend.asarray(forward(backend.xp, *args, dtype=array_dtype, **named))
         except (MemoryError, ValueError) as error:
@@ -203,7 +203,7 @@ def full(
     fill_value = scalar_of("full", fill_value)
     array_dtype = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
     shape = parse_size("full", (size,))
-    check_memory("full", shape, array_dtype)
+    check_memory("full", shape, array_dtype, xp)
     return xp.full(shape, fill_value, array_dtype)
 
 
@@ -216,7 +216,7 @@ def eye(xp: Namespace, n: int, m: int | None = None, *, dtype: DTypeLike = None)
             [0., 1.]])
     """
     parse_size("eye", (n, n if m is None else m))
-    check_memory("eye", (n, n if m is None else m), _dtype_or_default(dtype))
+    check_memory("eye", (n, n if m is None else m), _dtype_or_default(dtype), xp)
     return xp.eye(n, m, dtype=_dtype_or_default(dtype))
 
 
@@ -237,7 +237,7 @@ def arange(
         is_integer = all(isinstance(bound, int) for bound in (start, end, step))
         dtype = np.dtype(np.int64) if is_integer else _dtype_or_default(None)
     count = math.ceil((end - start) / step)
-    check_memory("arange", (count,), dtype)
+    check_memory("arange", (count,), dtype, xp)
     if is_integer_dtype(dtype):
         start, step = integer_steps("arange", start, step)
         return xp.arange(start, start + count * step, step).astype(dtype)
@@ -258,7 +258,7 @@ def range(
         "range", start, end, step, np.int64 if is_integer_dtype(dtype) else None
     )
     count = math.floor((end - start) / step) + 1
-    check_memory("range", (count,), _dtype_or_default(dtype))
+    check_memory("range", (count,), _dtype_or_default(dtype), xp)
     return (start + xp.arange(count) * step).astype(_dtype_or_default(dtype))
 
 
@@ -336,7 +336,7 @@ def evenly_spaced(
         start, end = (truncate_bound(op, bound, dtype) for bound in (start, end))
     if steps < 0:
         raise ShapeError(op, f"steps cannot be negative, got {steps}")
-    check_memory(op, (steps,), _dtype_or_default(dtype))
+    check_memory(op, (steps,), _dtype_or_default(dtype), xp)
     default = dtypes.get_default_dtype()
     if isinstance(start, complex) or isinstance(end, complex):
         return start + xp.linspace(0, 1, steps) * (end - start), dtype or default.to_complex().numpy
@@ -398,7 +398,7 @@ def empty_strided(
     array_dtype = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
     reach = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
     count = 0 if 0 in size else 1 + sum(reach)
-    check_memory("empty_strided", (count,), array_dtype)
+    check_memory("empty_strided", (count,), array_dtype, backend.xp)
     memory = backend.xp.empty(count, array_dtype)
     steps = [step * array_dtype.itemsize for step in stride]
     return wrap_new(backend.as_strided(memory, tuple(size), steps, 0), requires_grad)
@@ -423,7 +423,7 @@ def empty_permuted(
         raise ShapeError("empty_permuted", "physical_layout must name each axis once", rows)
     xp = backend_for(device).xp
     array_dtype = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
-    check_memory("empty_permuted", tuple(size), array_dtype)
+    check_memory("empty_permuted", tuple(size), array_dtype, xp)
     array = make_in_order(lambda shape: xp.empty(shape, array_dtype), size, tuple(physical_layout))
     return wrap_new(array, requires_grad)
 
@@ -453,7 +453,7 @@ def make_like(
         order = memory_order(array)
     else:
         order = memory_format.order_of(f"{make}_like", array.ndim)
-    check_memory(f"{make}_like", array.shape, array_dtype)
+    check_memory(f"{make}_like", array.shape, array_dtype, backend.xp)
     result_array = make_in_order(
         lambda shape: build(shape, *args, dtype=array_dtype), array.shape, order
     )
@@ -536,7 +536,7 @@ def _make_new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value
     backend = backends.of(input._array) if device is None else backend_for(device)
     array_dtype = input._array.dtype if dtype is None else dtypes.array_type(dtype)
     shape = parse_size(f"new_{make}", size)
-    check_memory(f"new_{make}", shape, array_dtype)
+    check_memory(f"new_{make}", shape, array_dtype, backend.xp)
     array = getattr(backend.xp, make)(shape, *value, dtype=array_dtype)
     return wrap_new(array, requires_grad)
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.tensor import Tensor
 from ..errors import GradientError, InvalidValueError
@@ -82,7 +83,7 @@ def qr_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, comple
 
 def solve_by_factor(r: ArrayOrTensor, other: ArrayOrTensor) -> Any:
     """R⁻¹ B; NaN or infinite for a singular R, as the derivatives of Q and R are there."""
-    if bool((diagonal(r, 0, -2, -1) == 0).any()):
+    if is_any_true(diagonal(r, 0, -2, -1) == 0):
         return solve_triangular_forward(r, other, True, False)
     return solve_forward(r, other)
 
@@ -201,7 +202,8 @@ def svd_gradient(
     k = min(m, n)
     shapes = svd_shapes(input_shape, full_matrices)
     (u, s, vh), (g_u, g_s, g_vh) = split_matrices(y, shapes), split_matrices(g, shapes)
-    if full_matrices and bool((g_u[..., :, k:] != 0).any() or (g_vh[..., k:, :] != 0).any()):
+    beyond = (g_u[..., :, k:] != 0, g_vh[..., k:, :] != 0)
+    if full_matrices and any(map(is_any_true, beyond)):
         raise GradientError(
             "linalg.svd", f"the columns of U and V beyond the first {k} have no derivative",
             {"A": tuple(input_shape)}, "use full_matrices=False",

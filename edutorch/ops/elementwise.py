@@ -17,6 +17,7 @@ from .. import backends
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.autograd.backward import grad
 from ..core.autograd.graph import Node
+from ..core.error_messages import is_any_true
 from ..core.op import elementwise, op
 from ..core.tensor import Tensor, array_of, wrap
 from ..dtypes import FLOATING
@@ -395,7 +396,7 @@ def limit_of_ratio(g: ArrayOrTensor, y: ArrayOrTensor, node: Node | None, corner
         return None
     length = y._array if isinstance(y, Tensor) else y
     at_zero = length == 0
-    if not backends.of(length).level and not at_zero.any():
+    if not backends.of(length).level and not is_any_true(at_zero):
         return None
     slope = derivative_by_result(g, node)
     with override_modes(grad=False):

@@ -58,7 +58,7 @@ def check_index(name: str, index: Array, size: int) -> Array:
 
 def check_range(name: str, index: Array, size: int) -> None:
     """Raise DimError if an index is out of range; negative ones are, unlike in NumPy."""
-    if index.size and (bool(index.min() < 0) or bool(index.max() >= size)):
+    if index.size and backends.has_elements(index) and not 0 <= index.min() <= index.max() < size:
         raise DimError(
             name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
             f"bounds for a dimension of size {size}",
@@ -290,7 +290,8 @@ def slice_index(dim: int, index: Index, input: Array, name: str) -> tuple[Array,
         raise ShapeError(name, "index is supposed to be a vector", {"index": index.shape})
     index = index.reshape(-1)
     size = row.shape[dim]
-    if index.size and (bool(index.min() < -size) or bool(index.max() >= size)):
+    can_check = index.size and backends.has_elements(index)
+    if can_check and (bool(index.min() < -size) or bool(index.max() >= size)):
         check_range(name, index, row.shape[dim])
         raise DimError(name, "index out of range", {"input": row.shape})
     return row, (slice(None),) * dim + (index,)

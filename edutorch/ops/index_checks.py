@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import has_elements
 from ..backends.numpy import Array
 
 NO_INDEX = (
@@ -75,7 +76,7 @@ def check_mask(mask: Array, sizes: tuple[int, ...], axis: int) -> None:
 
 def check_array(index: Array, size: int, axis: int) -> None:
     """Raise IndexError for an element that is not in [-size, size)."""
-    if not index.size:
+    if not index.size or not has_elements(index):
         return
     outside = (index < -size) | (index >= size)
     if bool(outside.any()):

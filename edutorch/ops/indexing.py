@@ -57,7 +57,8 @@ def as_index(index: Index) -> Any:
             "index", "tensors used as indices must be integers or bools",
             {"index": index.dtype}, "use x.long()",
         )  # fmt: skip
-    if index.ndim == 0 and not hasattr(index, "backend"):  # inside vmap it is one per example
+    # Inside vmap it is one per example, and on `meta` it has no value.
+    if index.ndim == 0 and not hasattr(index, "backend") and backends.has_elements(index):
         return bool(index) if index.dtype.kind == "b" else int(index)
     return index
 

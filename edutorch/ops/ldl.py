@@ -16,6 +16,7 @@ from typing import Any
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.composed import takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
@@ -111,7 +112,7 @@ def ldl_factor_ex(
     tensor(1, dtype=torch.int32)
     """
     LD, pivots, info = ldl_factor_forward(A, hermitian)
-    if check_errors and bool((info > 0).any()):
+    if check_errors and is_any_true(info > 0):
         for index in product(*map(range, info.shape)):
             if int(info[index]):
                 raise LinAlgError(

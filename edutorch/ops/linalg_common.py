@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..backends import has_elements
 from ..backends.blas import LONG, interruptible
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..backends.platform import IS_BROWSER
-from ..core.error_messages import need_tensor
+from ..core.error_messages import is_any_true, need_tensor
 from ..core.tensor import Tensor, array_of
 from ..errors import DTypeError, GradientError, LinAlgError, ShapeError, running_function
 from .complex import abs, conj, has_complex_dtype, real
@@ -56,7 +57,7 @@ def lapack(xp: Namespace, name: str, input: Array, *arguments: Any) -> Any:
     Raises: LinAlgError: an iterative algorithm is given NaN or infinity, or does not converge.
         xp.linalg.LinAlgError: another one fails.
     """
-    if name in ITERATIVE:
+    if name in ITERATIVE and has_elements(input):
         check_finite(xp, name, input, arguments)
     function = getattr(xp.linalg, name)
     if IS_BROWSER and name in DIRECT:
@@ -250,7 +251,7 @@ def check_phase_invariance(name: str, turning: ArrayOrTensor) -> None:
     Args:
         turning: the derivative of the loss with respect to the phase of each vector.
     """
-    if bool((abs(turning) > 0.01).any()):
+    if is_any_true(abs(turning) > 0.01):
         raise GradientError(
             name,
             "the loss depends on the phase of the vectors, so its gradient is ill-defined: "

@@ -8,6 +8,7 @@ from typing import Any
 from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, array_of
@@ -190,7 +191,7 @@ def lstsq(
     broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
     X = matmul(pinv(A, rcond), B)
     rank = matrix_rank(A.detach(), rtol=rcond)
-    if driver == "gels" and bool(((rank > 0) & (rank < min(m, n))).any()):
+    if driver == "gels" and is_any_true((rank > 0) & (rank < min(m, n))):
         raise LinAlgError(
             "linalg.lstsq", "the least squares solution could not be computed because the input "
             "matrix does not have full rank", {"A (... m n)": tuple(A.shape)},
@@ -198,7 +199,7 @@ def lstsq(
         )  # fmt: skip
     empty = real_part(A.detach()).new_empty(0)
     residuals = real_part(X).reshape(-1)[:0]  # empty, but it requires grad as in PyTorch
-    if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
+    if m > n and driver not in (None, "gelsy") and not is_any_true(rank != n):
         error = matmul(A, X) - B
         residuals = sum(real_part(error * conj(error)), -2)
     return return_types.linalg_lstsq(

@@ -9,6 +9,7 @@ from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.tensor import Tensor, array_of, wrap
 from ..errors import DTypeError, LinAlgError, NotHereError, ShapeError, ValueRangeError
@@ -136,7 +137,7 @@ def lu_factor_ex(
     check_matrix("linalg.lu_factor", A)
     check_pivot("linalg.lu_factor", A, pivot)
     LU, pivots, info = lu_factor_forward(A, pivot)
-    if check_errors and bool((info > 0).any()):
+    if check_errors and is_any_true(info > 0):
         first = int(info[info > 0][0])
         raise LinAlgError(
             "linalg.lu_factor",
@@ -221,7 +222,7 @@ def check_pivot_rows(name: str, LU: Tensor, pivots: Tensor) -> None:
     hint = "take both from linalg.lu_factor"
     if tuple(pivots.shape) != expected:
         raise ShapeError(name, f"the pivots must be of shape {expected}", shapes, hint)
-    if bool(((pivots < 1) | (pivots > rows)).any()):
+    if is_any_true((pivots < 1) | (pivots > rows)):
         raise ValueRangeError(name, f"the pivots must be between 1 and {rows}", shapes, hint)
 
 

@@ -10,6 +10,7 @@ from .. import dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor, array_of
@@ -302,7 +303,7 @@ def det_gradient(y: ArrayOrTensor, A: ArrayOrTensor) -> Any:
     bound = prod(rows, -1)  # Hadamard's bound: the determinant for orthogonal rows
     flat = (abs(y) <= tiny * bound) & (bound < math.inf)
     column = reshape(y, (*y.shape, 1, 1))
-    if not bool(flat.any()):
+    if not is_any_true(flat):
         return column * matrix_transpose(inv(A))
     flat, ones = reshape(flat, column.shape), rows * 0 + 1
     regular = where(flat, diag_embed(ones), A)  # regular placeholders for the other matrices
@@ -335,7 +336,7 @@ def log_det_gradient(g: ArrayOrTensor, input: ArrayOrTensor, sign: ArrayOrTensor
     """g A⁻ᵀ; for a singular matrix the cofactors over 0: infinite, or NaN."""
     column = reshape(g, (*g.shape, 1, 1))
     singular = reshape(sign == 0, column.shape)
-    if not bool(singular.any()):
+    if not is_any_true(singular):
         return column * matrix_transpose(inv(input))
     ones = ones_like(diagonal(input, 0, -2, -1))
     slopes = matrix_transpose(inv(where(singular, diag_embed(ones), input)))

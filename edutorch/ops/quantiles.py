@@ -8,6 +8,7 @@ from .. import backends
 from ..backends.numpy import Array, Namespace, Number
 from ..core import return_types
 from ..core.composed import as_method, recorded_as, takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
@@ -103,7 +104,7 @@ def check_quantiles(name: str, input: Tensor, q: Tensor | Number) -> Tensor:
     if shares.dtype is not input.dtype:
         rows = {"input": str(input.dtype), "q": str(shares.dtype)}
         raise DTypeError(name, "q must have the type of the input", rows, "q.to(x.dtype)")
-    if not bool(logical_and(shares >= 0, shares <= 1).all()):
+    if is_any_true(~logical_and(shares >= 0, shares <= 1)):
         raise InvalidValueError(name, f"q must be between 0 and 1, got {shares.tolist()}")
     return shares
 
@@ -117,7 +118,7 @@ def interpolate_sorted(ordered: Tensor, position: Tensor, interpolation: str) ->
     below, above = (gather(ordered, -1, index.long()) for index in (low, ceil(position)))
     weight = position - low if interpolation == "linear" else full_like(position, 0.5)
     is_endless = isinf(below) | isinf(above)
-    if not backends.of(is_endless._array).level and not is_endless._array.any():
+    if not backends.of(is_endless._array).level and not is_any_true(is_endless._array):
         return lerp(below, above, weight)
     # With an infinite neighbour: weight 0 ignores it (no 0 · ∞), any other weight gives ∞.
     endless = where(weight == 0, below, below * (1 - weight) + above * weight)

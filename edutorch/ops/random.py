@@ -21,7 +21,7 @@ from ..backends.batching import batched_generator
 from ..backends.device import DeviceLike, backend_for
 from ..backends.numpy import Number
 from ..core.composed import as_method, recorded_as, takes_out, write_into
-from ..core.error_messages import check_memory
+from ..core.error_messages import check_memory, is_any_true
 from ..core.shapes import broadcast_shapes
 from ..core.storage import layout, memory_format
 from ..core.tensor import Tensor, wrap
@@ -37,7 +37,15 @@ from ..errors import (
 from ..modes import current, no_grad
 from .comparison import where
 from .conversion import draw_rows_outside
-from .creation import empty_like, parse_size, require_strided, scalar_of, wrap_new, zeros_like
+from .creation import (
+    empty_like,
+    parse_size,
+    require_strided,
+    scalar_of,
+    wrap_new,
+    zeros,
+    zeros_like,
+)
 
 __all__ = [
     "Generator", "bernoulli", "get_rng_state", "initial_seed", "manual_seed", "multinomial",
@@ -208,7 +216,7 @@ def draw_tensor(
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     shape, array_dtype = parse_size(name, size), floating_dtype(name, dtype)
-    check_memory(name, shape, array_dtype)
+    check_memory(name, shape, array_dtype, backend.xp)
     samples = draw(random_source(generator, backend), distribution, shape, array_dtype)
     return wrap_new(samples, requires_grad) if out is None else write_into(name, out, wrap(samples))
 
@@ -268,7 +276,7 @@ def randint(
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     shape = parse_size("randint", (size,))
-    check_memory("randint", shape, np.dtype(np.int64))
+    check_memory("randint", shape, np.dtype(np.int64), backend.xp)
     samples = random_source(generator, backend).integers(low, high, shape)
     samples = samples if dtype is None else samples.astype(dtypes.array_type(dtype))
     return (
@@ -307,7 +315,7 @@ def randperm(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    check_memory("randperm", (n,), np.dtype(np.int64))
+    check_memory("randperm", (n,), np.dtype(np.int64), backend.xp)
     samples = (
         random_source(generator, backend)
         .permutation(n)
@@ -339,7 +347,7 @@ def normal(
     torch.Size([3])
     """
     moments = [moment for moment in (mean, std) if isinstance(moment, Tensor)]
-    if (std < 0).any() if isinstance(std, Tensor) else std < 0:
+    if is_any_true(std < 0) if isinstance(std, Tensor) else std < 0:
         raise ValueRangeError("normal", "expects all elements of std >= 0")
     if size is not None and moments:
         raise ArgumentError(
@@ -383,7 +391,7 @@ def bernoulli(
     """
     probability: Any = input.detach() if p is None else p
     is_probability = (probability >= 0) & (probability <= 1)
-    if not bool(is_probability.all() if p is None else is_probability):
+    if is_any_true(~is_probability) if p is None else not is_probability:
         raise ValueRangeError("bernoulli", "expects probabilities from 0 to 1")
     if p is None and not input.is_floating_point():
         rows = {"input": str(input.dtype)}
@@ -423,6 +431,8 @@ def multinomial(
         return draw_rows_outside(
             lambda rows: multinomial(rows, num_samples, replacement, generator=generator), input
         )
+    if not backends.has_elements(input._array):
+        return zeros(*input.shape[:-1], num_samples, dtype=dtypes.int64, device=input.device)
     weights = np.atleast_2d(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
     if (weights < 0).any() or not np.isfinite(weights).all() or (weights.sum(1) <= 0).any():
         raise ShapeError("multinomial", "weights must be finite, not negative, and not all 0")

@@ -15,6 +15,7 @@ import numpy as np
 from .. import backends
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ValueRangeError
+from .creation import zeros_like
 from .random import Generator, random_source
 
 __all__ = ["binomial", "poisson"]
@@ -36,6 +37,8 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     >>> poisson(tensor([0.0, 0.0]))
     tensor([0., 0.])
     """
+    if not backends.has_elements(input._array):
+        return zeros_like(input)
     rates = to_host("poisson", input)
     if not (rates >= 0).all():
         raise ValueRangeError("poisson", "expected rates that are not negative")
@@ -70,6 +73,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     >>> binomial(tensor([5.0, 5.0]), tensor([0.0, 1.0]))
     tensor([0., 5.])
     """
+    if not backends.has_elements(count._array):
+        return zeros_like(count * prob)
     tries, chances = np.broadcast_arrays(to_host("binomial", count), to_host("binomial", prob))
     if not ((tries >= 0).all() and ((chances >= 0) & (chances <= 1)).all()):
         raise ValueRangeError("binomial", "expected count >= 0 and 0 <= prob <= 1")

@@ -10,6 +10,7 @@ from typing import Any
 from .. import dtypes
 from ..core.autograd.view_tracking import notify_write
 from ..core.composed import as_method
+from ..core.error_messages import is_any_true
 from ..core.tensor import Tensor
 from ..core.tensor_methods import write
 from ..errors import DTypeError, ValueRangeError, refuse_complex
@@ -107,7 +108,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     """
     refuse_complex("bernoulli_", input=input)
     is_probability = (p >= 0) & (p <= 1)
-    if not bool(is_probability.all() if isinstance(p, Tensor) else is_probability):
+    if is_any_true(~is_probability) if isinstance(p, Tensor) else not is_probability:
         raise ValueRangeError("bernoulli_", f"expects p to be in [0, 1], but got p={p}")
     samples = rand(*input.shape, device=input.device, generator=generator)
     return fill_with(input, (samples < p).to(input.dtype), "bernoulli_")

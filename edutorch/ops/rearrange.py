@@ -125,8 +125,9 @@ def repeat(xp: Namespace, input: Array, repeats: Sequence[int]) -> Array:
     added = len(repeats) - input.ndim
     sizes = (1,) * added + tuple(input.shape)
     check_memory(
-        "repeat", [size * times for size, times in zip(sizes, repeats, strict=True)], input
-    )
+        "repeat", [size * times for size, times in zip(sizes, repeats, strict=True)], input,
+        xp,
+    )  # fmt: skip
     return xp.tile(input, tuple(repeats))
 
 
@@ -178,6 +179,8 @@ def repeat_interleave(
     dim = normal_dim("repeat_interleave", dim, input.ndim)
     counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
     total = int(np.sum(counts)) if isinstance(counts, list) else counts * input.shape[dim]
+    if input.is_meta:
+        return input.index_select(dim, input.new_empty(total, dtype=dtypes.int64))
     check_memory("repeat_interleave", (total,), np.dtype(np.int64))
     positions = np.repeat(np.arange(input.shape[dim], dtype=np.int64), counts)
     return input.index_select(dim, _positions_like(input, positions))

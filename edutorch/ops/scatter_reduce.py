@@ -54,7 +54,7 @@ def scatter_reduce(
     check_range("scatter_reduce", index, input.shape[dim])
     where, src = index_along(index, dim), used_part(src, index.shape)
     y = input.copy()
-    if not index.size:
+    if not index.size or not backends.has_elements(y):
         return y
     if reduce in ("sum", "mean"):
         return scatter_sum(xp, y, where, src, reduce == "mean", include_self)

@@ -70,6 +70,8 @@ class StorageTable:
         """Queue a tensor; `finish` writes the name that it is stored under into `tree`."""
         array = tensor._array
         backend = backends.of(array)
+        if not backend.has_elements:
+            raise unsavable_error(tensor, path, "a meta tensor has no elements to save")
         # safetensors knows no steps backwards: such a view is stored as a copy of its own.
         if not array.size or min(array.strides, default=0) < 0:
             tree["tensor"] = self.store(backend.to_numpy(array), path, backend.device_name)

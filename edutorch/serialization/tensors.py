@@ -12,6 +12,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..core.tensor import Tensor, share_version, wrap
 from ..nn.parameter import Buffer, Parameter
+from ..ops import empty_strided
 from .allowed_globals import ALLOWED_GLOBALS, AllowedGlobal, RefusedGlobal, check_size, refuse_call
 from .decode import MapLocation, move_to_location
 from .safe_classes import CheckpointError
@@ -118,6 +119,20 @@ def rebuild_tensor_v3(
     )
 
 
+def rebuild_meta(
+    dtype: object, size: object, stride: object, requires_grad: object = False
+) -> Tensor:
+    """Return a tensor without elements, on the device `meta`."""
+    if not isinstance(dtype, dtypes.dtype) or not type(size) is type(stride) is tuple:
+        raise TypeError("a meta tensor without a type, sizes or strides")
+    sizes = [check_size(length, "a size") for length in size]
+    steps = [check_size(step, "a stride") for step in stride]
+    if len(sizes) > 64 or math.prod(sizes) > MAX_ELEMENTS:
+        raise ValueError(f"a meta tensor of {len(sizes)} sizes")
+    tensor = empty_strided(sizes, steps, dtype=dtype, device="meta")
+    return tensor.requires_grad_() if requires_grad is True else tensor
+
+
 def make_parameter(
     data: object = None, requires_grad: object = True, hooks: object = None, state: object = None
 ) -> Any:
@@ -161,7 +176,7 @@ def unsupported(what: str, hint: str) -> AllowedGlobal:
     return AllowedGlobal(refuse)
 
 
-REBUILDERS = (rebuild_tensor, rebuild_tensor_v3, make_parameter, make_buffer)
+REBUILDERS = (rebuild_tensor, rebuild_tensor_v3, rebuild_meta, make_parameter, make_buffer)
 
 STORAGES = {
     name: StorageClass(dtype)
@@ -177,7 +192,6 @@ for _home in ("torch", "torch.cuda"):
         {f"{_home}.{name}Storage": storage_class for name, storage_class in STORAGES.items()}
     )
 QUANTIZED = unsupported("a quantized tensor", "in PyTorch: save x.dequantize() instead")
-META = unsupported("a tensor without numbers (device meta)", "in PyTorch: save the numbers as well")
 SUBCLASS = unsupported(
     "a tensor of a class of its own", "in PyTorch: save an ordinary tensor instead"
 )
@@ -197,7 +211,7 @@ ALLOWED_GLOBALS |= {
     "torch._utils._rebuild_qtensor": QUANTIZED,
     "torch._utils._rebuild_sparse_tensor": AllowedGlobal(rebuild_sparse),
     "torch._utils._rebuild_sparse_csr_tensor": AllowedGlobal(rebuild_sparse),
-    "torch._utils._rebuild_meta_tensor_no_storage": META,
+    "torch._utils._rebuild_meta_tensor_no_storage": AllowedGlobal(rebuild_meta),
     "torch._utils._rebuild_wrapper_subclass": SUBCLASS,
     "torch._utils._rebuild_nested_tensor": unsupported(
         "a nested tensor", "save x.to_padded_tensor(0)"

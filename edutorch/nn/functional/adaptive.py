@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy
 from numpy import isnan
 
+from ... import backends
 from ...core.composed import recorded_as
 from ...core.error_messages import check_memory
 from ...core.shapes import as_int
@@ -126,7 +127,7 @@ def resolve_output_size(op: str, rank: int, input: Tensor, output_size: OutputSi
         n if target is None else target
         for target, n in zip(requested, input.shape[-rank:], strict=True)
     )
-    check_memory(op, (*input.shape[:-rank], *sizes), input.dtype)
+    check_memory(op, (*input.shape[:-rank], *sizes), input.dtype, backends.of(input._array).xp)
     return sizes
 
 

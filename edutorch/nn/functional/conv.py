@@ -56,8 +56,9 @@ __all__ = [
     "conv_transpose3d",
 ]  # fmt: skip
 
-BLOCK_SIZE = {"cpu": 1 << 20}
-"""How many elements the im2col buffer may hold: on a CPU, as many as fit its cache."""
+BLOCK_SIZE = {"cpu": 1 << 20, "meta": 1 << 62}
+"""How many elements the im2col buffer may hold: on a CPU, as many as fit its cache, and on `meta`,
+which has no memory, any number."""
 
 
 def split_batch(x: Array, elements_per_image: int) -> Iterator[slice]:

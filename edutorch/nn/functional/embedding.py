@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import dtypes
 from ...core.composed import recorded_as
+from ...core.error_messages import is_any_true
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError
@@ -51,7 +52,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
     classes = tensor._array
-    if classes.size and (bool(classes.min() < 0) or bool(classes.max() >= num_classes)):
+    if is_any_true((classes < 0) | (classes >= num_classes)):
         lowest, highest = int(tensor.min()), int(tensor.max())
         raise DimError(
             "one_hot", f"Class values must be from 0 to {max(num_classes, 1) - 1}.",
@@ -151,7 +152,7 @@ def select_rows(
         selected = embedding_rows(weight, indices, padding_row)
     else:
         selected = index_select(weight, 0, indices)
-    if by_frequency and selected.requires_grad:
+    if by_frequency and selected.requires_grad and not indices.is_meta:
         counts = bincount(indices, minlength=weight.shape[0])
         scale = unsqueeze(1 / index_select(counts, 0, indices).to(weight.dtype), 1)
         selected.register_hook(lambda g: g * scale)
@@ -162,6 +163,8 @@ def renormalize_rows(
     weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0
 ) -> Tensor:
     """Renormalize, in place, the used rows whose norm is larger than `max_norm`."""
+    if weight.is_meta:
+        return weight
     with no_grad():
         used: Any = unique(reshape(indices, (-1,)))
         rows = index_select(weight, 0, used)
@@ -203,7 +206,7 @@ def embedding_bag(
     if starts is None:
         starts = arange(input.shape[0], device=input.device) * input.shape[1]
         include_last_offset = False
-    if starts.numel() and int(starts[0]) != 0:
+    if starts.numel() and is_any_true(starts[0] != 0):
         raise BagError("embedding_bag", "offsets[0] has to be 0, i.e., the first sequence")
     if include_last_offset:
         starts = starts[:-1]
@@ -213,7 +216,7 @@ def embedding_bag(
     positions = arange(indices.numel(), device=input.device)
     bag = searchsorted(starts.long(), positions, right=True) - 1
     vectors = select_rows(weight, indices, scale_grad_by_freq, sparse)
-    if padding_idx is not None:
+    if padding_idx is not None and not input.is_meta:
         not_padding = (indices != resolve_padding_idx(weight, padding_idx)).nonzero()[:, 0]
         vectors, bag = index_select(vectors, 0, not_padding), index_select(bag, 0, not_padding)
         if per_sample_weights is not None:
@@ -234,7 +237,7 @@ def reduce_bags(
         index = unsqueeze(bag, 1).expand(-1, rows.shape[1])
         return scatter_reduce(empty, 0, index, rows, "amax", include_self=False)
     total = index_add(empty, 0, bag, rows)
-    if mode == "sum":
+    if mode == "sum" or bag.is_meta:  # a size changes no shape
         return total
     sizes = clamp(bincount(bag, minlength=bags), min=1)
     return total / unsqueeze(sizes.to(rows.dtype), 1)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.composed import recorded_as
+from ...core.error_messages import is_any_true
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import abs as abs_
@@ -39,7 +40,7 @@ def max_unpool_nd(
     leading, size_flat = input.shape[:-rank], math.prod(size)
     rows = (*leading, math.prod(input.shape[-rank:]))
     flat = reshape(indices, rows)
-    if flat.numel() and not bool(((flat >= 0) & (flat < size_flat)).all()):
+    if is_any_true((flat < 0) | (flat >= size_flat)):
         raise ShapeError(op, f"an index lies outside an image of {size}", shapes)
     output = zeros(*leading, size_flat, dtype=input.dtype, device=input.device)
     return reshape(scatter(output, -1, flat, reshape(input, rows)), (*leading, *size))

@@ -119,7 +119,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def check_classes(self, target: Tensor) -> None:
         """Raise unless all classes exist."""
-        if target.numel():
+        if target.numel() and not target.is_meta:
             low, high = int(target.min()), int(target.max())
             if low < 0 or high >= self.n_classes:
                 raise ValueRangeError(

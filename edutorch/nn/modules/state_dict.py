@@ -11,7 +11,7 @@ from ...backends.device import Device, accelerator_device
 from ...core.autograd.graph import RemovableHandle
 from ...core.storage import memory_format as MemoryFormat
 from ...core.tensor import Tensor
-from ...errors import EdutorchError, warn
+from ...errors import EdutorchError, MetaTensorError, warn
 from ...modes import no_grad
 from ...ops import empty_like
 from ..common_types import DeviceLike, DTypeLike
@@ -351,6 +351,13 @@ def load_tensor(
         if assign:
             assign_tensor(module, name, saved)
         else:
+            if tensor.is_meta and not saved.is_meta:
+                warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                    "parameter in the current model, which is a no-op. (Did you mean to pass "
+                    "`assign=True` to assign items in the state dictionary to their corresponding "
+                    "key in the module instead of copying them in place?)"
+                )
             with no_grad():
                 tensor.copy_(saved)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -435,6 +442,12 @@ class ModuleConversions(ModuleTree):
         order = None if memory_format is None else memory_format.order
 
         def convert(parameter: Tensor) -> Tensor:
+            if parameter.is_meta and device is not None and Device(device).type != "meta":
+                raise MetaTensorError(
+                    "to", "Cannot copy out of meta tensor; no data! Please use "
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device.",
+                )  # fmt: skip
             result = parameter.to(
                 device=device, dtype=dtype if parameter.dtype.category >= 2 else None
             )
