@@ -78,16 +78,31 @@ def _ops_attribute(name: str) -> _Any:
     return ops_attribute(name)
 
 
-ops.__getattr__ = _ops_attribute  # type: ignore[name-defined]  # noqa: F405
+setattr(ops, "__getattr__", _ops_attribute)  # noqa: B010, F405
 
 _LATER = (
-    "_C", "audio", "classroom", "distributions", "fx", "hub", "jit", "library", "multiprocessing",
-    "onnx", "profiler", "rl", "sparse", "testing", "text", "train", "types", "vision", "viz", "zoo",
+    "_C", "ao", "audio", "classroom", "distributions", "fx", "hub", "jit", "library",
+    "multiprocessing", "onnx", "profiler", "quantization", "rl", "sparse", "testing", "text",
+    "train", "types", "vision", "viz", "zoo",
 )  # fmt: skip
-_SPARSE = (
-    "hspmm", "smm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
-    "sparse_csr_tensor", "spmm",
-)  # fmt: skip
+
+_NAMES_BY_MODULE = {
+    ".ops.sparse.public": (
+        "hspmm", "smm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
+        "sparse_csr_tensor", "spmm",
+    ),
+    ".ao.quantized_tensor": (
+        "dequantize", "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
+    ),
+    ".ao.quantization.fake_quantize": (
+        "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
+    ),
+    ".ao.affine": (
+        "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric",
+        "per_tensor_affine", "per_tensor_symmetric", "qint8", "qint32", "qscheme", "quint8",
+    ),
+}  # fmt: skip
+_LATER_NAMES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> _Any:
@@ -96,10 +111,10 @@ def __getattr__(name: str) -> _Any:
         from importlib import import_module
 
         return import_module(f".{name}", __name__)
-    if name in _SPARSE:
-        from .ops.sparse import public
+    if name in _LATER_NAMES:
+        from importlib import import_module
 
-        return getattr(public, name)
+        return getattr(import_module(_LATER_NAMES[name], __name__), name)
     if name == "check":
         from importlib import import_module
 

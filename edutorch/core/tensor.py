@@ -50,6 +50,7 @@ class Tensor(TensorInterop, MemoryMembers):
     _base: Tensor | None  # the tensor this one is a view of
     _hooks: Hooks | None  # a leaf's
 
+    is_quantized = False  # see `compat/ao/quantization/quantized_tensor.py`
     _order = 0  # a leaf is older than every node
     __array_priority__ = 1000  # NumPy lets our operators handle `ndarray * Tensor`
     __hash__ = object.__hash__  # type: ignore[assignment]  (`==` compares elements)

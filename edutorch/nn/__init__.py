@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# `quantized`, the older name of `ao.nn.quantized`, is in `compat/nn/`.
+__path__.append(__path__[0].removesuffix("nn") + "compat/nn")
+
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .common_types import factory_kwargs
 from .modules import *

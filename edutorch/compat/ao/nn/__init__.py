@@ -1,0 +1,3 @@
+"""`torch.ao.nn`: layers with integer weights."""
+
+from __future__ import annotations

@@ -1,0 +1,8 @@
+"""Layers whose weights, and whose inputs and outputs, are integers."""
+
+from __future__ import annotations
+
+from . import dynamic
+from .modules import Conv2d, ConvReLU2d, DeQuantize, Linear, LinearReLU, Quantize
+
+__all__ = ["Conv2d", "ConvReLU2d", "DeQuantize", "Linear", "LinearReLU", "Quantize", "dynamic"]

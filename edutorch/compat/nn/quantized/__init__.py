@@ -1,0 +1,9 @@
+"""`torch.nn.quantized`: the older name of `torch.ao.nn.quantized`."""
+
+from __future__ import annotations
+
+from edutorch.ao.nn.quantized import (
+    Conv2d, ConvReLU2d, DeQuantize, Linear, LinearReLU, Quantize,
+)  # fmt: skip
+
+__all__ = ["Conv2d", "ConvReLU2d", "DeQuantize", "Linear", "LinearReLU", "Quantize"]
