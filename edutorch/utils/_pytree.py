@@ -3,20 +3,46 @@
     leaves, spec = tree_flatten({"a": x, "b": (y, z)})      # [x, y, z], {'a': *, 'b': (*, *)}
     tree_unflatten(leaves, spec)                            # the same tree again
 
-Named tuples keep their class. Everything that is not such a container is a leaf, also None.
+Named tuples keep their class. Everything that is not such a container is a leaf, also None, unless
+its class is registered: `register_pytree_node` says how objects of it are taken apart and rebuilt.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, TypeAlias
+
+from ..errors import InvalidValueError
 
 __all__ = [
-    "LeafSpec", "TreeSpec", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map",
-    "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten",
+    "GetAttrKey", "LeafSpec", "MappingKey", "SequenceKey", "TreeSpec", "is_namedtuple", "keystr",
+    "register_constant", "register_dataclass", "register_pytree_node", "tree_all", "tree_all_only",
+    "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_is_leaf",
+    "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_map_only_",
+    "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_pprint",
 ]  # fmt: skip
+
+# PyTorch's names of types, for annotations of others.
+PyTree: TypeAlias = Any
+Context: TypeAlias = Any
+FlattenFunc: TypeAlias = Callable[[Any], tuple[list[Any], Context]]
+UnflattenFunc: TypeAlias = Callable[[Iterable[Any], Context], Any]
+Types: TypeAlias = type | tuple[type, ...]
+
+
+class NodeDef(NamedTuple):
+    """How objects of a registered class are taken apart and rebuilt."""
+
+    type: type
+    flatten_fn: FlattenFunc
+    unflatten_fn: UnflattenFunc
+    flatten_with_keys_fn: Callable[[Any], Any] | None = None
+
+
+SUPPORTED_NODES: dict[type, NodeDef] = {}
+"""The registered classes."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +85,8 @@ class TreeSpec:
             return "{" + ", ".join(f"{key!r}: {child}" for key, child in pairs) + "}"
         if self.type is list:
             return f"[{', '.join(inside)}]"
+        if self.type in SUPPORTED_NODES:
+            return f"{self.type.__name__}({', '.join([repr(self.context), *inside])})"
         name = "" if self.type is tuple else self.type.__name__
         comma = "," if self.type is tuple and len(inside) == 1 else ""
         return f"{name}({', '.join(inside)}{comma})"
@@ -86,12 +114,15 @@ def container_children(tree: Any) -> tuple[list[Any], Any] | None:
     """Return a container's children and the context to rebuild it; None for a leaf."""
     # The exact type: a subclass of dict or list may not be rebuilt from its items.
     node_type = type(tree)
-    if node_type in (tuple, list) or is_namedtuple(tree):
+    if node_type in (tuple, list) or (is_namedtuple(tree) and node_type not in SUPPORTED_NODES):
         return list(tree), None
     if node_type in DICTS:
         return list(tree.values()), (getattr(tree, "default_factory", None), tuple(tree))
     if node_type is deque:
         return list(tree), tree.maxlen
+    if node_type in SUPPORTED_NODES:
+        children, context = SUPPORTED_NODES[node_type].flatten_fn(tree)
+        return list(children), context
     return None
 
 
@@ -106,6 +137,8 @@ def rebuild_container(spec: TreeSpec, children: list[Any]) -> Any:
         return node_type(items)  # type: ignore[arg-type]
     if node_type in (tuple, list):
         return node_type(children)
+    if node_type in SUPPORTED_NODES:
+        return SUPPORTED_NODES[node_type].unflatten_fn(children, spec.context)
     return deque(children, spec.context) if node_type is deque else node_type(*children)
 
 
@@ -215,29 +248,268 @@ def tree_map_(func: Callable[..., Any], tree: object, *rests: Any) -> Any:
 
 
 def tree_map_only(
-    leaf_type: type | tuple[type, ...], func: Callable[[Any], Any], tree: object
-) -> Any:
-    """Apply `func` to each leaf of a type (or of one of several types); return the new tree.
+    leaf_type: Types | Callable[[Any], bool], /, func: Callable[[Any], Any], tree: object,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:  # fmt: skip
+    """Apply `func` to each leaf of a type (or of several, or for which a function is true).
 
     >>> tree_map_only(int, lambda n: -n, [1, "a"])
     [-1, 'a']
     """
-    return tree_map(lambda leaf: func(leaf) if isinstance(leaf, leaf_type) else leaf, tree)
+    wanted = leaf_test(leaf_type)
+    return tree_map(lambda leaf: func(leaf) if wanted(leaf) else leaf, tree, is_leaf=is_leaf)
 
 
-def tree_all(pred: Callable[[Any], bool], tree: object) -> bool:
+def leaf_test(leaf_type: Any) -> Callable[[Any], bool]:
+    """Return a function that tells whether a leaf is of a type; a function stays as it is."""
+    if callable(leaf_type) and not isinstance(leaf_type, type):
+        return leaf_type
+    return lambda leaf: isinstance(leaf, leaf_type)
+
+
+def tree_map_only_(
+    leaf_type: Types | Callable[[Any], bool], /, func: Callable[[Any], Any], tree: object,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:  # fmt: skip
+    """Call `func` on each leaf of a type, and return the tree unchanged."""
+    tree_map_only(leaf_type, func, tree, is_leaf)
+    return tree
+
+
+def tree_iter(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """Iterate over the leaves of a tree."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_is_leaf(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Return True if a value is a leaf, not a container.
+
+    >>> tree_is_leaf(3), tree_is_leaf([3])
+    (True, False)
+    """
+    return (is_leaf is not None and is_leaf(tree)) or container_children(tree) is None
+
+
+def tree_all(
+    pred: Callable[[Any], bool], tree: object, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
     """Return True if `pred` is true for every leaf.
 
     >>> tree_all(lambda n: n > 0, [1, (2, 3)])
     True
     """
-    return all(pred(tree_leaf) for tree_leaf in tree_leaves(tree))
+    return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf))
 
 
-def tree_any(pred: Callable[[Any], bool], tree: object) -> bool:
+def tree_any(
+    pred: Callable[[Any], bool], tree: object, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
     """Return True if `pred` is true for any leaf.
 
     >>> tree_any(lambda n: n > 2, [1, (2, 3)])
     True
     """
-    return any(pred(tree_leaf) for tree_leaf in tree_leaves(tree))
+    return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf))
+
+
+def tree_all_only(leaf_type: Types, /, pred: Callable[[Any], bool], tree: object) -> bool:
+    """Return True if `pred` is true for every leaf of a type."""
+    return all(pred(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, leaf_type))
+
+
+def tree_any_only(leaf_type: Types, /, pred: Callable[[Any], bool], tree: object) -> bool:
+    """Return True if `pred` is true for any leaf of a type."""
+    return any(pred(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, leaf_type))
+
+
+def treespec_pprint(treespec: TreeSpec) -> str:
+    """Return the structure as text."""
+    return repr(treespec)
+
+
+# Registered classes -------------------------------------------------------------------------------
+
+
+def register_pytree_node(
+    cls: type, flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, *,
+    serialized_type_name: str | None = None, to_dumpable_context: Any = None,
+    from_dumpable_context: Any = None, flatten_with_keys_fn: Any = None,
+) -> None:  # fmt: skip
+    """Let objects of a class be containers.
+
+    Args:
+        flatten_fn: returns (children, context) of an object.
+        unflatten_fn: makes an object of children and context.
+        flatten_with_keys_fn: as flatten_fn, with a list of (key, child).
+
+    Raises: ValueError: the class is registered, or is a container already.
+
+    >>> from edutorch.utils._pytree import register_pytree_node
+    >>> class Pair:
+    ...     def __init__(self, a, b): self.a, self.b = a, b
+    >>> register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda c, _: Pair(*c))
+    >>> tree_map(lambda x: 2 * x, {"p": Pair(1, 2)})["p"].b
+    4
+    """
+    if cls in SUPPORTED_NODES or cls in (tuple, list, deque, *DICTS):
+        raise InvalidValueError(
+            "register_pytree_node", f"{cls} is already registered as pytree node."
+        )
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+def _register_pytree_node(
+    cls: type, flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, to_str_fn: Any = None,
+    maybe_from_str_fn: Any = None, **settings: Any,
+) -> None:  # fmt: skip
+    """Do the same as `register_pytree_node`, which replaces it."""
+    register_pytree_node(cls, flatten_fn, unflatten_fn, **settings)
+
+
+_private_register_pytree_node = register_pytree_node
+
+
+def _deregister_pytree_node(cls: type) -> None:
+    """Let objects of a class be leaves again."""
+    del SUPPORTED_NODES[cls]
+
+
+def register_dataclass(
+    cls: type, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:  # fmt: skip
+    """Let objects of a dataclass be containers of their fields.
+
+    Args:
+        field_names: by default all; the others must have defaults.
+        drop_field_names: fields to leave out.
+    """
+    names = field_names or [field.name for field in fields(cls)]
+    names = [name for name in names if name not in (drop_field_names or ())]
+    register_pytree_node(
+        cls,
+        lambda value: ([getattr(value, name) for name in names], None),
+        lambda children, _: cls(**dict(zip(names, children, strict=True))),
+        flatten_with_keys_fn=lambda value: (
+            [(GetAttrKey(name), getattr(value, name)) for name in names], None,
+        ),
+    )  # fmt: skip
+
+
+def register_constant(cls: type) -> None:
+    """Let objects of a class be part of the structure: containers without leaves."""
+    register_pytree_node(cls, lambda value: ([], value), lambda _, value: value)
+
+
+# Paths --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """The step to an element of a list or tuple: `[0]`."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """Return that element."""
+        return sequence[self.idx]
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """The step to a value of a dict: `['a']`."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """Return that value."""
+        return mapping[self.key]
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """The step to an attribute: `.x`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """Return that attribute."""
+        return getattr(obj, self.name)
+
+
+KeyPath: TypeAlias = tuple[Any, ...]
+
+
+def keystr(kp: KeyPath) -> str:
+    """Return a path as it is written in Python: "['a'][0]"."""
+    return "".join(map(str, kp))
+
+
+def child_keys(tree: Any, count: int) -> list[Any]:
+    """Return the step to each child of a container.
+
+    Raises: ValueError: a registered class has no `flatten_with_keys_fn`.
+    """
+    node = SUPPORTED_NODES.get(type(tree))
+    if node is not None and node.flatten_with_keys_fn is None:
+        raise InvalidValueError(
+            "tree_flatten_with_path", f"Did not find a flatten_with_keys_fn for type: {node.type}",
+            hint="pass flatten_with_keys_fn to register_pytree_node",
+        )  # fmt: skip
+    if node is not None and node.flatten_with_keys_fn is not None:
+        return [key for key, _ in node.flatten_with_keys_fn(tree)[0]]
+    if type(tree) in DICTS:
+        return [MappingKey(key) for key in tree]
+    if is_namedtuple(tree):
+        return [GetAttrKey(name) for name in tree._fields]
+    return [SequenceKey(index) for index in range(count)]
+
+
+def tree_flatten_with_path(
+    tree: object, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """Return (path, leaf) for each leaf of a tree, and its structure.
+
+    >>> from edutorch.utils._pytree import keystr, tree_flatten_with_path
+    >>> [(keystr(path), leaf) for path, leaf in tree_flatten_with_path({"a": (1, [2])})[0]]
+    [("['a'][0]", 1), ("['a'][1][0]", 2)]
+    """
+    return list(leaf_paths(tree, (), is_leaf)), tree_structure(tree, is_leaf)
+
+
+def leaf_paths(
+    tree: Any, path: KeyPath, is_leaf: Callable[[Any], bool] | None
+) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield (path, leaf) for each leaf below a path."""
+    if tree_is_leaf(tree, is_leaf):
+        yield path, tree
+        return
+    node = container_children(tree)
+    assert node is not None
+    for key, child in zip(child_keys(tree, len(node[0])), node[0], strict=True):
+        yield from leaf_paths(child, (*path, key), is_leaf)
+
+
+def tree_map_with_path(
+    func: Callable[..., Any], tree: object, *rests: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:  # fmt: skip
+    """Apply `func(path, leaf, …)` to each leaf; return the new tree.
+
+    >>> from edutorch.utils._pytree import keystr, tree_map_with_path
+    >>> tree_map_with_path(lambda path, leaf: keystr(path), {"a": [1, 2]})
+    {'a': ["['a'][0]", "['a'][1]"]}
+    """
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    results = [func(*pair, *rest) for pair, *rest in zip(pairs, *others, strict=True)]
+    return tree_unflatten(results, spec)
