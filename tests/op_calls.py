@@ -166,7 +166,7 @@ def every(result: Any) -> tuple[Any, ...]:
 
 def array(result: Any) -> np.ndarray:
     """Return the elements of a tensor of either library, in a dtype that NumPy has."""
-    result = result.detach()
+    result = result.detach().to_dense()
     dtype = str(result.dtype)
     values = result.double() if "float" in dtype and "64" not in dtype else result
     return values.numpy(force=True)

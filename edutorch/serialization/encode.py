@@ -179,6 +179,7 @@ class Encoder:
         self.arrays = StorageTable()
         # By id: a tensor that occurs again is a reference.
         self._tensor_indices: dict[int, int] = {}
+        self._kept: list[tuple[Tensor, ...]] = []  # parts of sparse tensors: made here
         self._ancestors: list[int] = []  # ids of the containers around the current value
 
     def encode(self, value: object, path: str = "") -> Any:
@@ -282,10 +283,12 @@ class Encoder:
 
     def encode_sparse(self, tensor: Any, path: str) -> dict[str, Any]:
         """Encode a sparse tensor by its coordinates: two tensors, and what it is."""
+        parts = wrap(tensor.pattern.indices), tensor.entries.detach()
+        self._kept.append(parts)  # so that their ids stay theirs
         return {
             "sparse": tensor.layout.name,
-            "indices": self.encode(wrap(tensor.pattern.indices), f"{path}.indices"),
-            "values": self.encode(tensor.entries.detach(), f"{path}.values"),
+            "indices": self.encode(parts[0], f"{path}.indices"),
+            "values": self.encode(parts[1], f"{path}.values"),
             "size": list(tensor.shape),
             "coalesced": tensor.pattern.is_coalesced,
             "requires_grad": tensor.requires_grad,

@@ -153,7 +153,13 @@ def rebuild_sparse(layout: object, data: object) -> Tensor:
         raise TypeError("a sparse tensor without indices, values or a size")
     from ..ops.sparse.public import from_torch_file
 
-    return from_torch_file(layout, data)
+    name = str(layout).removeprefix("torch.")
+    if name not in ("sparse_coo", "sparse_csr", "sparse_csc"):
+        raise CheckpointError(
+            "load", f"the file holds a tensor of the layout {name}, which edutorch has not",
+            hint="in PyTorch: save x.to_sparse() instead",
+        )  # fmt: skip
+    return from_torch_file(name, data)
 
 
 def rebuild_from_type(function: object, cls: object, args: Any, state: object) -> Any:

@@ -43,6 +43,7 @@ from ..fast.lazy_gradients import (
     as_array,
     can_defer,
     materialize_pending,
+    stays_sparse,
     sum_over,
 )
 from ..precision import WideSum
@@ -283,6 +284,13 @@ class Engine:
             if can_defer(self, partial, edge, target):
                 return partial
             partial = partial.materialize()
+        return match_shape_and_dtype(partial, target.shape, target.dtype, self.recording)
+
+    def match_array(self, partial: ArrayOrTensor, edge: Node | Tensor, target: Node | Array) -> Any:
+        """Match a gradient to its target as an array; only that of single rows may stay lazy."""
+        if partial.__class__ is RowGradient and stays_sparse(self, partial, edge, target):
+            return partial
+        partial = as_array(partial)
         return match_shape_and_dtype(partial, target.shape, target.dtype, self.recording)
 
     def add_in_float32(self, edge: Node | Tensor, partial: ArrayOrTensor) -> Any:

@@ -18,7 +18,6 @@ import numpy as np
 
 from ... import events
 from ...modes import DEFAULT, current
-from ..fast.lazy_gradients import RowGradient, as_array, stays_sparse
 from ..tensor import Tensor
 from . import engine as fast
 from .backward import accumulate_leaf, backward_method, finish
@@ -50,13 +49,8 @@ class ReferenceEngine(fast.Engine):
             if edge is None or partial is None:
                 continue
             target = edge if isinstance(edge, Node) else edge._array
-            if partial.__class__ is RowGradient and stays_sparse(self, partial, edge, target):
-                total = self.pending.get(edge)
-                self.pending[edge] = partial if total is None else total + partial
-                continue
             if partial.shape != target.shape or partial.dtype is not target.dtype:
-                like = target.shape, target.dtype, self.recording  # sums what was broadcast
-                partial = fast.match_shape_and_dtype(as_array(partial), *like)
+                partial = self.match_array(partial, edge, target)  # sums what was broadcast
             if edge in self.pending:
                 total, is_half = self.pending[edge], target.dtype.itemsize == 2
                 partial = self.add_in_float32(edge, partial) if is_half else total + partial

@@ -299,14 +299,11 @@ def from_coordinates(
     return sparse.to_sparse(layout={"sparse_csr": sparse_csr, "sparse_csc": sparse_csc}.get(layout))
 
 
-def from_torch_file(layout: object, data: Any) -> Tensor:
+def from_torch_file(layout: str, data: Any) -> Tensor:
     """Return the sparse tensor that PyTorch has written: its layout and its parts."""
-    name = str(layout).removeprefix("torch.")
-    if name == "sparse_coo":
+    if layout == "sparse_coo":
         indices, values, size, *flags = data
-        return from_coordinates(indices, values, size, flags == [True], name)
-    layouts = {"sparse_csr": sparse_csr, "sparse_csc": sparse_csc}
-    if name not in layouts:
-        raise ArgumentError("load", f"the file holds a tensor of the layout {layout}")
+        return from_coordinates(indices, values, size, flags == [True], layout)
     compressed, plain, values, size = data
-    return sparse_compressed_tensor(compressed, plain, values, size, layout=layouts[name])
+    chosen = sparse_csr if layout == "sparse_csr" else sparse_csc
+    return sparse_compressed_tensor(compressed, plain, values, size, layout=chosen)

@@ -77,14 +77,23 @@ class Pattern:
 
     def coalesced(self) -> tuple[Pattern, Array]:
         """Return the pattern without repetitions, and what each of our elements becomes."""
-        keys, slots = self.xp.unique(self.keys, return_inverse=True)
-        return self.at_keys(keys, self.shape), slots.reshape(-1)
+        xp, keys = self.xp, self.keys_along(range(len(self.shape)))
+        order = xp.argsort(keys, kind="stable")
+        keys = keys[order]
+        is_first = xp.ones(self.count, "bool")  # of the elements at one position
+        is_first[1:] = keys[1:] != keys[:-1]
+        slots = xp.empty(self.count, "int64")
+        slots[order] = xp.cumsum(is_first) - 1
+        keys = keys[is_first]
+        del order, is_first  # the indices need as much memory again
+        return self.at_keys(keys, self.shape), slots
 
     def at_keys(self, keys: Array, shape: Sequence[int]) -> Pattern:
         """Return the pattern of sorted, distinct positions that are written as one number each."""
         indices = self.xp.empty((len(shape), keys.shape[0]), "int64")
         for axis in reversed(range(len(shape))):
-            keys, indices[axis] = self.xp.divmod(keys, max(shape[axis], 1))
+            self.xp.remainder(keys, max(shape[axis], 1), out=indices[axis])
+            keys = keys // max(shape[axis], 1)
         return Pattern(indices, shape, is_coalesced=True)
 
     def transposed(self, order: Sequence[int] = (1, 0)) -> Pattern:
