@@ -47,7 +47,7 @@ class PretrainedConfig:
     model_type: ClassVar[str] = ""
     eos_token_id: ClassVar[int | None]
     pad_token_id: ClassVar[int | None]
-    other: dict[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    other: dict[str, object] = field(default_factory=dict, kw_only=True, repr=False)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:

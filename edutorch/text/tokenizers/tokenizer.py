@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from ...errors import (
     ArgumentError,
@@ -22,9 +22,6 @@ from ...errors import (
     missing_extra,
 )
 from ...utils.atomic_files import write_atomically
-
-if TYPE_CHECKING:
-    import tokenizers
 
 MAX_CACHED_WORDS = 50_000
 
@@ -249,8 +246,8 @@ class Tokenizer:
                 cls.__name__, f"{path} is no tokenizer.json ({error!r})"
             ) from error
 
-    def to_fast(self) -> tokenizers.Tokenizer:
-        """Return the same tokenizer in HuggingFace's Rust library, for speed.
+    def to_fast(self) -> Any:
+        """Return the same tokenizer as a `tokenizers.Tokenizer`, HuggingFace's in Rust.
 
         Raises: MissingExtraError: `tokenizers` is not installed.
         """

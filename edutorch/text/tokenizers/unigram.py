@@ -11,13 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ...errors import InvalidValueError
 from .tokenizer import Tokenizer, TokenizerFileError, check_text, check_vocab_size, number_tokens
-
-if TYPE_CHECKING:
-    import tokenizers
 
 SPACE = "▁"
 """Stands for a space: it begins each word."""
@@ -84,8 +81,8 @@ class Unigram(Tokenizer):
         """Return the text, without the space that was put before it."""
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
 
-    def to_fast(self) -> tokenizers.Tokenizer:
-        """Return the same tokenizer in HuggingFace's Rust library, for speed.
+    def to_fast(self) -> Any:
+        """Return the same tokenizer as a `tokenizers.Tokenizer`, HuggingFace's in Rust.
 
         The scores are handed over as they are. (Read from a file, some are off by one in the last
         binary digit there, which decides between splits that are equally probable.)

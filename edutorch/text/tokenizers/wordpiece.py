@@ -178,8 +178,8 @@ class WordPiece(Tokenizer):
         normalizer, splitter = settings.get("normalizer") or {}, settings.get("pre_tokenizer") or {}
         is_bert = normalizer.get("type") == "BertNormalizer" and normalizer.get("clean_text")
         model = settings["model"]
-        settled = (model.get("continuing_subword_prefix"), model.get("max_input_chars_per_word"))
-        if not is_bert or splitter.get("type") != "BertPreTokenizer" or settled != (PREFIX, 100):
+        fixed = (model.get("continuing_subword_prefix"), model.get("max_input_chars_per_word"))
+        if not is_bert or splitter.get("type") != "BertPreTokenizer" or fixed != (PREFIX, 100):
             raise TokenizerFileError(
                 "WordPiece", "the tokenizer does not split a text as BERT's does",
                 {"normalizer": normalizer.get("type"), "pre_tokenizer": splitter.get("type")},
