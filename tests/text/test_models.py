@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -166,6 +167,25 @@ def write_state(folder: Path, model: PretrainedModel, state: dict) -> None:
     torch.save(state, folder / "pytorch_model.bin")
 
 
+def test_whole_models_are_saved_and_copied(gpt2, tmp_path):
+    torch.save(gpt2, tmp_path / "model.pt")
+    loaded = torch.load(tmp_path / "model.pt", weights_only=False)
+    ids = torch.tensor(model_cases.IDS)
+    for other in (loaded, copy.deepcopy(gpt2)):
+        assert torch.equal(other(ids).logits, gpt2(ids).logits)
+        assert other.lm_head.weight is other.transformer.wte.weight
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_folders(dtype, tmp_path):
+    model = model_cases.make(models, "GPT2LMHeadModel")
+    expected = model.lm_head.weight.to(dtype)
+    model.to(dtype).save_pretrained(tmp_path)
+    loaded = models.GPT2LMHeadModel.from_pretrained(tmp_path)
+    assert loaded.lm_head.weight.dtype == torch.float32
+    assert torch.equal(loaded.lm_head.weight.to(dtype), expected)
+
+
 def test_keys_of_old_checkpoints(tmp_path):
     """GPT-2 was published without prefix and with its masks, BERT with gamma and beta."""
     model = model_cases.make(models, "GPT2LMHeadModel")
@@ -213,6 +233,9 @@ def test_bad_folders(tmp_path):
         load(tmp_path)
     save_config(tmp_path, model_type="bert")
     with pytest.raises(models.ConfigError, match=r"(?s)another architecture.*'gpt2'.*'bert'"):
+        load(tmp_path)
+    save_config(tmp_path, **model_cases.GPT2, scale_attn_weights=False)
+    with pytest.raises(models.ConfigError, match="is not written for scale_attn_weights = False"):
         load(tmp_path)
     save_config(tmp_path, **model_cases.GPT2)
     with pytest.raises(FileNotFoundError, match=r"has no model\.safetensors or pytorch_model\.bin"):

@@ -309,6 +309,28 @@ def test_other_pipelines_are_refused(tmp_path, pairs):
         Unigram.load(tmp_path / "t.json")
 
 
+def test_what_a_tokenizer_would_do_beside_is_refused(tmp_path, pairs):
+    """Silently left out, it would make other ids than the library."""
+    own, _ = pairs["WordPiece"]
+    changed = own.to_dict()
+    changed["post_processor"]["single"].pop()
+    roberta = {"type": "RobertaProcessing"}
+    for name, settings, message in (
+        ("WordPiece", changed, "do not stand as BERT's"),
+        ("WordPiece", {**own.to_dict(), "post_processor": roberta}, "no post_processor 'RobertaP"),
+        ("BPE", {**pairs["BPE"][0].to_dict(), "post_processor": roberta}, "as GPT-2's"),
+        ("BPE", {**pairs["BPE"][0].to_dict(), "truncation": {"max_length": 3}}, "for truncation"),
+        ("Unigram", {**pairs["Unigram"][0].to_dict(), "post_processor": roberta}, "does more than"),
+    ):
+        (tmp_path / "t.json").write_text(json.dumps(settings))
+        with pytest.raises(TokenizerFileError, match=message):
+            CLASSES[name][0].load(tmp_path / "t.json")
+    (tmp_path / "t.json").write_text(json.dumps({**own.to_dict(), "post_processor": None}))
+    plain = WordPiece.load(tmp_path / "t.json")
+    fast = library().Tokenizer.from_file(str(tmp_path / "t.json"))
+    assert plain.encode("the first") == fast.encode("the first").ids
+
+
 def test_damaged_vocabulary_files(tmp_path):
     (tmp_path / "vocab.json").write_text('{"a": 0, "b": 1}')
     (tmp_path / "merges.txt").write_text("#version: 0.2\na b\nab\n")
@@ -347,6 +369,10 @@ def test_a_vocabulary_without_a_character():
 def test_bad_vocabularies():
     with pytest.raises(InvalidValueError, match="two tokens of the vocabulary have one id"):
         BPE({"a": 0, "b": 0}, [])
+    with pytest.raises(InvalidValueError, match="the id of the token 'a' is no integer"):
+        BPE({"a": "0"}, [])
+    with pytest.raises(InvalidValueError, match="has no token 'ab', which a merge makes"):
+        BPE({"a": 0, "b": 1}, [("a", "b")])
     with pytest.raises(InvalidValueError, match=re.escape("has no token '<s>'")):
         BPE({"a": 0}, [], ["<s>"])
 

@@ -6,16 +6,16 @@
 The real transformers runs as well: `python -m edutorch add transformers`.
 """
 
-from .bert import BertConfig, BertModel
+from .bert import BertModel
 from .bert_heads import (
     BertForMaskedLM,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from .configs import BertConfig, ConfigError, GPT2Config
 from .generation import GenerationConfig, filter_logits
-from .gpt2 import GPT2Config, GPT2LMHeadModel, GPT2Model
-from .pretrained import ConfigError
+from .gpt2 import GPT2LMHeadModel, GPT2Model
 
 __all__ = [
     "BertConfig", "BertForMaskedLM", "BertForQuestionAnswering", "BertForSequenceClassification",

@@ -7,49 +7,14 @@ Paper: Devlin et al., BERT: Pre-training of Deep Bidirectional Transformers, arX
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import NamedTuple
 
 from ... import nn
 from ...core.tensor import Tensor
 from ...nn import functional as F
 from ...ops import arange, zeros_like
-from .pretrained import PretrainedConfig, PretrainedModel, activation_function
-
-
-@dataclass
-class BertConfig(PretrainedConfig):
-    """The settings of BERT; the defaults are those of bert-base-uncased.
-
-    >>> BertConfig(num_hidden_layers=2).hidden_size
-    768
-    """
-
-    model_type: ClassVar[str] = "bert"
-    vocab_size: int = 30522
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
-    pad_token_id: int | None = 0
-    id2label: dict[Any, str] = field(default_factory=lambda: {"0": "LABEL_0", "1": "LABEL_1"})
-
-    @property
-    def num_labels(self) -> int:
-        """How many classes `BertForSequenceClassification` tells apart: those of `id2label`."""
-        return len(self.id2label)
-
-    @classmethod
-    def with_labels(cls, labels: list[str], **settings: Any) -> Self:
-        """Return a config for these class names."""
-        return cls(id2label={str(number): name for number, name in enumerate(labels)}, **settings)
+from .configs import BertConfig
+from .pretrained import PretrainedModel, activation_function
 
 
 class BertOutput(NamedTuple):

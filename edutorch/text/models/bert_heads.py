@@ -7,7 +7,8 @@ from typing import ClassVar, NamedTuple
 from ... import nn
 from ...core.tensor import Tensor
 from ...nn import functional as F
-from .bert import BertConfig, BertModel, HeadOutput
+from .bert import BertModel, HeadOutput
+from .configs import BertConfig
 from .pretrained import PretrainedModel, activation_function
 
 

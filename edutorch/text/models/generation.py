@@ -18,7 +18,8 @@ from ...errors import InvalidValueError, ShapeError, unknown_keyword
 from ...modes import no_grad
 from ...nn import functional as F
 from ...ops import cat, full, multinomial, ones, ones_like, tensor, topk
-from .pretrained import PretrainedConfig, PretrainedModel
+from .configs import PretrainedConfig
+from .pretrained import PretrainedModel
 
 Cache = list[tuple[Tensor, Tensor]]
 """Keys and values of each layer, each (batch, heads, tokens, features of a head)."""

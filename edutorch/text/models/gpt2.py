@@ -8,41 +8,15 @@ Paper: Radford et al., Language Models are Unsupervised Multitask Learners, 2019
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ... import nn
 from ...core.tensor import Tensor
 from ...nn import functional as F
 from ...ops import addmm, arange, cat, empty, zeros
+from .configs import GPT2Config
 from .generation import Cache, GenerationMixin
-from .pretrained import PretrainedConfig, PretrainedModel, activation_function
-
-
-@dataclass
-class GPT2Config(PretrainedConfig):
-    """The settings of GPT-2; the defaults are those of its smallest published version.
-
-    >>> GPT2Config(n_layer=2, n_head=2, n_embd=8).n_positions
-    1024
-    """
-
-    model_type: ClassVar[str] = "gpt2"
-    vocab_size: int = 50257
-    n_positions: int = 1024
-    n_embd: int = 768
-    n_layer: int = 12
-    n_head: int = 12
-    n_inner: int | None = None
-    activation_function: str = "gelu_new"
-    resid_pdrop: float = 0.1
-    embd_pdrop: float = 0.1
-    attn_pdrop: float = 0.1
-    layer_norm_epsilon: float = 1e-5
-    initializer_range: float = 0.02
-    bos_token_id: int | None = 50256
-    eos_token_id: int | None = 50256
-    pad_token_id: int | None = None
+from .pretrained import PretrainedModel, activation_function
 
 
 class GPT2Output(NamedTuple):

@@ -1,4 +1,4 @@
-"""Configs and checkpoints in HuggingFace's folders: config.json beside model.safetensors.
+"""Checkpoints in HuggingFace's folders: config.json beside model.safetensors.
 
 Nothing is fetched: a folder is a path on this machine, with the files as they are published.
 """
@@ -7,107 +7,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from ... import nn
 from ...core.tensor import Tensor
-from ...errors import EdutorchError, InvalidValueError, warn
+from ...errors import InvalidValueError, warn
 from ...nn import functional as F
 from ...serialization import CheckpointError, load
 from ...utils.atomic_files import write_atomically
+from .configs import PretrainedConfig, find_file
 
-CONFIG_FILE = "config.json"
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
-    "gelu_new": lambda input: F.gelu(input, approximate="tanh"),
-    "gelu_pytorch_tanh": lambda input: F.gelu(input, approximate="tanh"),
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
     "silu": F.silu,
     "swish": F.silu,
-    "tanh": F.tanh,
+    "tanh": Tensor.tanh,
 }
 """Activation functions by the names in config.json. "gelu_new" is GPT-2's, by tanh."""
-
-
-class ConfigError(EdutorchError, ValueError):
-    """A config.json is damaged, or describes another architecture."""
-
-
-@dataclass
-class PretrainedConfig:
-    """The settings of an architecture, as config.json holds them.
-
-    Keys that an architecture does not use are kept in `other`, and saved again.
-    """
-
-    model_type: ClassVar[str] = ""
-    eos_token_id: ClassVar[int | None]
-    pad_token_id: ClassVar[int | None]
-    other: dict[str, object] = field(default_factory=dict, kw_only=True, repr=False)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the config of these settings.
-
-        Raises: ConfigError: they are those of another architecture.
-        """
-        model_type = settings.get("model_type", cls.model_type)
-        if model_type != cls.model_type:
-            raise ConfigError(
-                cls.__name__, "the config is of another architecture",
-                {"expected": repr(cls.model_type), "found": repr(model_type)},
-                "the real transformers has the others: python -m edutorch add transformers",
-            )  # fmt: skip
-        known = {setting.name for setting in fields(cls)} - {"other"}
-        used = {name: value for name, value in settings.items() if name in known}
-        other = {name: value for name, value in settings.items() if name not in known}
-        return cls(**used, other=other)
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Self:
-        """Return the config in a folder's config.json.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            ConfigError: it is damaged, or of another architecture.
-        """
-        file = find_file(folder, (CONFIG_FILE,), f"{cls.__name__}.from_pretrained")
-        try:
-            settings = json.loads(file.read_text("utf-8"))
-        except ValueError as error:
-            raise ConfigError(cls.__name__, f"{file} is not JSON: {error}") from error
-        if not isinstance(settings, dict):
-            raise ConfigError(cls.__name__, f"{file} holds no settings by name")
-        return cls.from_dict(settings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all settings, as config.json holds them."""
-        own = {name: value for name, value in asdict(self).items() if name != "other"}
-        return {**self.other, **own, "model_type": self.model_type}
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json into a folder, which is made if it is missing."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
-        write_atomically(Path(folder) / CONFIG_FILE, text.encode())
-
-
-def find_file(folder: str | Path, names: tuple[str, ...], op: str) -> Path:
-    """Return the first of these files that a folder has.
-
-    Raises: FileNotFoundError: it has none of them.
-    """
-    for name in names:
-        if (Path(folder) / name).is_file():
-            return Path(folder) / name
-    raise FileNotFoundError(
-        f"{op}: {Path(folder)} has no {' or '.join(names)}"
-        "\n  hint: nothing is downloaded; copy the model's published files into this folder"
-    )
 
 
 def activation_function(name: str, op: str) -> Callable[[Tensor], Tensor]:
@@ -186,7 +109,7 @@ class PretrainedModel(nn.Module):
                 name = name.removeprefix(prefix) if name.startswith(prefix) else f"head:{name}"
             adapted[name] = tensor
         for name, source in self.tied_keys.items():
-            if name not in adapted and source in adapted:
+            if source in adapted:
                 adapted[name] = adapted[source]
         is_base = prefix if has_head else ""
         unused = [name for name in adapted if name not in own and is_unused(name, is_base)]

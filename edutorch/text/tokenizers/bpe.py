@@ -17,9 +17,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
+from ...errors import InvalidValueError
 from ...utils.atomic_files import write_atomically
 from .merges import Pair, learn_merges, merge_pair
 from .tokenizer import (
+    USE_LIBRARY,
     Tokenizer,
     TokenizerFileError,
     check_text,
@@ -94,6 +96,12 @@ class BPE(Tokenizer):
         add_prefix_space: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(vocab, special_tokens)
+        merges = list(merges)
+        missing = [left + right for left, right in merges if left + right not in self.vocab]
+        if missing:
+            raise InvalidValueError(
+                "BPE", f"the vocabulary has no token {missing[0]!r}, which a merge makes"
+            )
         self.merges = [(left, right) for left, right in merges]
         self.ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self.add_prefix_space = add_prefix_space
@@ -173,11 +181,15 @@ class BPE(Tokenizer):
     def from_settings(cls, settings: dict[str, Any], special_tokens: list[str]) -> Self:
         """Return the tokenizer that tokenizer.json describes; it must be one of bytes."""
         splitter = settings.get("pre_tokenizer") or {}
-        if splitter.get("type") != "ByteLevel" or settings.get("normalizer"):
+        after = (settings.get("post_processor") or {}).get("type", "ByteLevel")
+        if {splitter.get("type"), after} != {"ByteLevel"} or settings.get("normalizer"):
             raise TokenizerFileError(
                 "BPE", "the tokenizer does not split a text as GPT-2's does",
-                {"pre_tokenizer": splitter.get("type"), "normalizer": settings.get("normalizer")},
-                "tokenizers.Tokenizer.from_file reads it",
+                {
+                    "normalizer": settings.get("normalizer"),
+                    "pre_tokenizer": splitter.get("type"), "post_processor": after,
+                },
+                USE_LIBRARY,
             )  # fmt: skip
         model = settings["model"]
         added = {token["content"]: token["id"] for token in settings.get("added_tokens") or ()}

@@ -25,6 +25,9 @@ from ...utils.atomic_files import write_atomically
 
 MAX_CACHED_WORDS = 50_000
 
+USE_LIBRARY = "tokenizers.Tokenizer.from_file reads it"
+"""The hint for a tokenizer.json with more in it than these classes have."""
+
 
 class TokenizerFileError(EdutorchError, ValueError):
     """A file of a tokenizer is damaged, or belongs to another kind of tokenizer."""
@@ -47,6 +50,11 @@ class Tokenizer:
         unk_token: str | None = None,
     ) -> None:  # fmt: skip
         self.vocab = dict(vocab)
+        wrong = [token for token, index in self.vocab.items() if not isinstance(index, int)]
+        if wrong:
+            raise InvalidValueError(
+                type(self).__name__, f"the id of the token {wrong[0]!r} is no integer"
+            )
         self.tokens = {index: token for token, index in self.vocab.items()}
         if len(self.tokens) != len(self.vocab):
             raise InvalidValueError(type(self).__name__, "two tokens of the vocabulary have one id")
@@ -237,11 +245,19 @@ class Tokenizer:
             raise TokenizerFileError(
                 cls.__name__, f"{path} has added tokens that are not special",
                 {"tokens": sorted(set(added) - set(special))},
-                "tokenizers.Tokenizer.from_file reads it",
+                USE_LIBRARY,
+            )  # fmt: skip
+        unread = [part for part in ("truncation", "padding") if settings.get(part)]
+        if unread:
+            raise TokenizerFileError(
+                cls.__name__, f"{path} has settings for {' and '.join(unread)}",
+                hint=f"set them to null; text.transforms does both later, {USE_LIBRARY}",
             )  # fmt: skip
         try:
             return cls.from_settings(settings, special)
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+        except EdutorchError:
+            raise
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise TokenizerFileError(
                 cls.__name__, f"{path} is no tokenizer.json ({error!r})"
             ) from error

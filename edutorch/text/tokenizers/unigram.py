@@ -14,7 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from ...errors import InvalidValueError
-from .tokenizer import Tokenizer, TokenizerFileError, check_text, check_vocab_size, number_tokens
+from .tokenizer import (
+    USE_LIBRARY,
+    Tokenizer,
+    TokenizerFileError,
+    check_text,
+    check_vocab_size,
+    number_tokens,
+)
 
 SPACE = "▁"
 """Stands for a space: it begins each word."""
@@ -161,14 +168,14 @@ class Unigram(Tokenizer):
         """Return the tokenizer that tokenizer.json describes; it must split words at spaces."""
         splitter, model = settings.get("pre_tokenizer") or {}, settings["model"]
         is_plain = splitter.get("type") == "Metaspace" and splitter.get("replacement") == SPACE
-        always = splitter.get("prepend_scheme", "always") == "always" and splitter.get(
-            "split", True
-        )
-        if not is_plain or not always or settings.get("normalizer") or model.get("byte_fallback"):
+        is_always = splitter.get("prepend_scheme", "always") == "always"
+        is_split = is_plain and is_always and splitter.get("split", True)
+        others = (settings.get("normalizer"), settings.get("post_processor"))
+        if not is_split or any(others) or model.get("byte_fallback"):
             raise TokenizerFileError(
                 "Unigram", "the tokenizer does more than to split a text at spaces",
                 {"pre_tokenizer": splitter.get("type"), "normalizer": settings.get("normalizer")},
-                "tokenizers.Tokenizer.from_file reads it",
+                USE_LIBRARY,
             )  # fmt: skip
         if model["unk_id"] is None:
             raise TokenizerFileError("Unigram", "the tokenizer has no token for what is unknown")

@@ -15,6 +15,7 @@ from typing import Any, Self
 from ...utils.atomic_files import write_atomically
 from .merges import learn_merges
 from .tokenizer import (
+    USE_LIBRARY,
     Tokenizer,
     TokenizerFileError,
     check_text,
@@ -45,6 +46,9 @@ class WordPiece(Tokenizer):
         vocab: the id of each token; a piece inside of a word begins with "##".
         lowercase: whether case, and with it accents, are removed.
         strip_accents: whether accents are removed, if not as `lowercase` says.
+        special_tokens: default: BERT's, as far as the vocabulary has them.
+        unk_token: stands for a word that cannot be spelled.
+        add_cls_and_sep: whether `encode` puts [CLS] before a text and [SEP] after it.
 
     >>> vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##afford", "##able", "!"]
     >>> tokenizer = WordPiece({token: index for index, token in enumerate(vocab)})
@@ -59,11 +63,13 @@ class WordPiece(Tokenizer):
     def __init__(
         self, vocab: Mapping[str, int], lowercase: bool = True, strip_accents: bool | None = None,
         special_tokens: Iterable[str] | None = None, unk_token: str = "[UNK]",
+        add_cls_and_sep: bool = True,
     ) -> None:  # fmt: skip
         if special_tokens is None:
             special_tokens = [token for token in SPECIAL_TOKENS if token in vocab]
         super().__init__(vocab, special_tokens, unk_token)
         self.lowercase, self.strip_accents = lowercase, strip_accents
+        self.add_cls_and_sep = add_cls_and_sep and {"[CLS]", "[SEP]"} <= self.vocab.keys()
 
     @classmethod
     def train(
@@ -113,7 +119,7 @@ class WordPiece(Tokenizer):
 
     def add_special_ids(self, first: list[int], second: list[int] | None) -> list[int]:
         """Return [CLS] first [SEP], or [CLS] first [SEP] second [SEP]."""
-        if "[CLS]" not in self.vocab or "[SEP]" not in self.vocab:
+        if not self.add_cls_and_sep:
             return super().add_special_ids(first, second)
         start, end = self.vocab["[CLS]"], self.vocab["[SEP]"]
         return [start, *first, end] if second is None else [start, *first, end, *second, end]
@@ -144,7 +150,7 @@ class WordPiece(Tokenizer):
                 "strip_accents": self.strip_accents, "lowercase": self.lowercase,
             },
             "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": self.template() if {"[CLS]", "[SEP]"} <= self.vocab.keys() else None,
+            "post_processor": self.template() if self.add_cls_and_sep else None,
             "decoder": {"type": "WordPiece", "prefix": PREFIX, "cleanup": True},
         }  # fmt: skip
 
@@ -183,13 +189,27 @@ class WordPiece(Tokenizer):
             raise TokenizerFileError(
                 "WordPiece", "the tokenizer does not split a text as BERT's does",
                 {"normalizer": normalizer.get("type"), "pre_tokenizer": splitter.get("type")},
-                "tokenizers.Tokenizer.from_file reads it",
+                USE_LIBRARY,
             )  # fmt: skip
         added = {token["content"]: token["id"] for token in settings.get("added_tokens") or ()}
-        return cls(
+        template = settings.get("post_processor")
+        tokenizer = cls(
             {**model["vocab"], **added}, normalizer["lowercase"], normalizer.get("strip_accents"),
-            special_tokens, model["unk_token"],
+            special_tokens, model["unk_token"], template is not None,
         )  # fmt: skip
+        if template and template["type"] == "TemplateProcessing":
+            own = tokenizer.template()
+            if [template["single"], template["pair"]] != [own["single"], own["pair"]]:
+                raise TokenizerFileError(
+                    "WordPiece", "the special tokens do not stand as BERT's do", hint=USE_LIBRARY
+                )
+        elif template and template["type"] != "BertProcessing":
+            raise TokenizerFileError(
+                "WordPiece",
+                f"there is no post_processor {template['type']!r} here",
+                hint=USE_LIBRARY,
+            )
+        return tokenizer
 
     @classmethod
     def from_files(cls, vocab: str | Path, lowercase: bool = True) -> Self:
