@@ -1,9 +1,9 @@
 """Sound: waveforms, spectrograms and speech, with the names of torchaudio."""
 
-from . import functional, transforms
+from . import datasets, functional, models, transforms
 from .files import AudioFileError, AudioMetaData, MissingFileError, info, load, save
 
 __all__ = [
-    "AudioFileError", "AudioMetaData", "MissingFileError", "functional", "info", "load", "save",
-    "transforms",
+    "AudioFileError", "AudioMetaData", "MissingFileError", "datasets", "functional", "info",
+    "load", "models", "save", "transforms",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ The first sum is a convolution. The second one, by which an output depends on th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,8 @@ def lfilter(
     elif not batching:
         waveform = stack([waveform] * a_coeffs.shape[0], -2)
     filters, taps = a_coeffs.shape
-    x = waveform.reshape(-1, filters, waveform.shape[-1])
+    rows = math.prod(waveform.shape[:-1]) // filters
+    x = waveform.reshape(rows, filters, waveform.shape[-1])
     scale = a_coeffs[:, :1]
     # conv1d correlates: with the taps in reverse it is a convolution.
     taps_first_last = (b_coeffs / scale).flip(1).unsqueeze(1)

@@ -28,7 +28,7 @@ KAISER_BETA = 14.769656459379492
 """The Kaiser window whose side lobes are below -150 dB."""
 
 
-def reduce_frequencies(orig_freq: int, new_freq: int) -> tuple[int, int]:
+def reduce_frequencies(orig_freq: float, new_freq: float) -> tuple[int, int]:
     """Return the two rates without their common divisor.
 
     Raises: TypeError, ValueError: they are not positive whole numbers.
@@ -118,17 +118,18 @@ def apply_kernel(
         )  # fmt: skip
     shape = waveform.shape
     length = -(-new_freq * shape[-1] // orig_freq)
-    padded = pad(waveform.reshape(-1, 1, shape[-1]), (reach, reach + orig_freq))
+    rows = math.prod(shape[:-1])
+    padded = pad(waveform.reshape(rows, 1, shape[-1]), (reach, reach + orig_freq))
     # Output j of a stride is that of filter j.
     outputs = conv1d(padded, kernel, stride=orig_freq).transpose(1, 2)
-    outputs = outputs.reshape(padded.shape[0], -1)[:, :length]
+    outputs = outputs.reshape(rows, outputs.shape[1] * new_freq)[:, :length]
     return outputs.reshape(*shape[:-1], length)
 
 
 def resample(
     waveform: Tensor,
-    orig_freq: int,
-    new_freq: int,
+    orig_freq: float,
+    new_freq: float,
     lowpass_filter_width: int = 6,
     rolloff: float = 0.99,
     resampling_method: str = "sinc_interp_hann",
@@ -155,14 +156,14 @@ def resample(
     >>> y.shape, (y[10:30] - x[20:60:2]).abs().max() < 0.01
     (torch.Size([40]), tensor(True))
     """
-    orig_freq, new_freq = reduce_frequencies(orig_freq, new_freq)
-    if orig_freq == new_freq:
+    source, target = reduce_frequencies(orig_freq, new_freq)
+    if source == target:
         return waveform
     kernel, reach = sinc_kernel(
-        orig_freq, new_freq, lowpass_filter_width, rolloff, resampling_method, beta,
+        source, target, lowpass_filter_width, rolloff, resampling_method, beta,
         waveform.dtype if waveform.is_floating_point() else None,
     )  # fmt: skip
-    return apply_kernel(waveform, orig_freq, new_freq, kernel.to(waveform.device), reach)
+    return apply_kernel(waveform, source, target, kernel.to(waveform.device), reach)
 
 
 def speed_frequencies(orig_freq: int, factor: float) -> tuple[int, int]:

@@ -25,7 +25,6 @@ from ...ops import (
     rand,
     round,
     sqrt,
-    view_as_real,
 )  # fmt: skip
 from ...signal.spectrogram import istft, stft
 from .resampling import resample
@@ -122,8 +121,6 @@ def spectrogram(
         spectra = spectra / sqrt(window.square().sum())
     if power is None:
         return spectra
-    if power == 2.0:  # without the root that would be squared again
-        return view_as_real(spectra).square().sum(-1)
     return spectra.abs() if power == 1.0 else spectra.abs().pow(power)
 
 

@@ -43,8 +43,8 @@ class Resample(Module):
 
     def __init__(
         self,
-        orig_freq: int = 16000,
-        new_freq: int = 16000,
+        orig_freq: float = 16000,
+        new_freq: float = 16000,
         resampling_method: str = "sinc_interp_hann",
         lowpass_filter_width: int = 6,
         rolloff: float = 0.99,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...backends.numpy import Array, Namespace
 from ...core.composed import recorded_as
 from ...core.tensor import Tensor
 from ...errors import NotHereError, ShapeError, ShapeValueError
-from ...ops import index_select, narrow, tensor
+from ...ops import cat, index_select, narrow, tensor
 from .op_decorators import SettingError, layer
 
 __all__ = ["pad"]
@@ -91,9 +93,15 @@ def pad(
                 start, size = max(-before, 0), size + min(before, 0) + min(behind, 0)
                 input = narrow(input, -axis, start, size)
                 before, behind = max(before, 0), max(behind, 0)
-            indices = [SOURCE_INDEX[mode](i, size) for i in range(-before, size + behind)]
-            index = tensor(indices, device=input.device).long()
-            input = index_select(input, input.ndim - axis, index)
+            parts = [np.arange(-before, 0), np.arange(size, size + behind)]
+            edges = [
+                index_select(
+                    input, -axis, tensor(SOURCE_INDEX[mode](part, size), device=input.device)
+                )
+                for part in parts
+            ]
+            kept = narrow(input, -axis, max(-before, 0), size + min(before, 0) + min(behind, 0))
+            input = cat([edges[0], kept, edges[1]], -axis)
     return input
 
 
@@ -108,14 +116,9 @@ def check_border(mode: str, size: int, before: int, behind: int) -> None:
         raise ShapeError("pad", f"circular padding of more than the size, {size}")
 
 
-def reflect_index(i: int, size: int) -> int:
-    i = abs(i)
-    return i if i < size else 2 * (size - 1) - i
-
-
 SOURCE_INDEX = {
-    "replicate": lambda i, size: min(max(i, 0), size - 1),
+    "replicate": lambda i, size: np.clip(i, 0, size - 1),
     "circular": lambda i, size: i % size,
-    "reflect": reflect_index,
+    "reflect": lambda i, size: np.minimum(abs(i), 2 * (size - 1) - abs(i)),
 }
-"""For each mode, the source index of position `i`, which may lie outside."""
+"""For each mode, the source indices of positions `i`, which may lie outside."""
