@@ -72,6 +72,15 @@ def test_a_prefix_is_recognised():
         model.load_state_dict(state)
 
 
+def test_the_nearest_key_is_named():
+    model = make(nn)
+    state = dict(model.state_dict())
+    state["0.weigth"] = state.pop("0.weight")
+    state["classifier"] = state.pop("2.bias")
+    with pytest.raises(RuntimeError, match=r'missing "0\.weight" is "0\.weigth"'):
+        model.load_state_dict(state)
+
+
 def test_assign_holds_the_given_tensors(device):
     model = make(nn)
     state = {key: value.clone() for key, value in make(nn).double().state_dict().items()}

@@ -292,13 +292,19 @@ def quote_keys(keys: list[str]) -> str:
 
 
 def loading_hint(missing: list[str], unexpected: list[str]) -> str | None:
-    """Return a hint for mismatched keys; it recognizes a common prefix such as `module.`."""
+    """Return a hint for mismatched keys: a common prefix such as `module.`, or the nearest key."""
     if not missing or not unexpected:
         return None
     prefix = unexpected[0].removesuffix(missing[0])
     if prefix != unexpected[0] and all(prefix + key in unexpected for key in missing):
         return f"every key begins with {prefix!r}: load {{k.removeprefix({prefix!r}): v …}}"
-    return "strict=False loads what fits, and returns the keys that do not"
+    from difflib import SequenceMatcher  # where it is needed: an error may take its time
+
+    nearest = max(unexpected, key=lambda key: SequenceMatcher(None, missing[0], key).ratio())
+    return (
+        f'nearest to the missing "{missing[0]}" is "{nearest}"; strict=False loads what fits, and '
+        "returns the keys that do not"
+    )
 
 
 def load_module_state(
