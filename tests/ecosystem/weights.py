@@ -14,18 +14,21 @@ from typing import Any
 import numpy as np
 
 
-def weights_by_name(state_dict: Mapping[str, Any], seed: int = 0) -> dict[str, Any]:
+def weights_by_name(
+    state_dict: Mapping[str, Any], seed: int = 0, gain: float = 2**0.5
+) -> dict[str, Any]:
     """Return a new tensor for each floating tensor of a `state_dict`; the others as they are.
 
     Activations keep their size through a deep network: matrices and kernels have the standard
-    deviation √(2 / fan in), running variances are positive, and scales are near 1.
+    deviation gain / √(fan in), running variances are positive, and scales are near 1.
 
     Args:
         state_dict: of a module of PyTorch or edutorch (also on the device "meta").
         seed: one more number behind every draw.
+        gain: √2 keeps the size with relu. With 1, no hard sigmoid of a deep network saturates.
     """
     drawn: Any = OrderedDict(
-        (name, draw(name, value, seed) if is_floating(value) else value)
+        (name, draw(name, value, seed, gain) if is_floating(value) else value)
         for name, value in state_dict.items()
     )
     drawn._metadata = getattr(state_dict, "_metadata", {})  # versions, which some modules ask for
@@ -37,9 +40,9 @@ def is_floating(value: Any) -> bool:
     return hasattr(value, "is_floating_point") and value.is_floating_point()
 
 
-def draw(name: str, tensor: Any, seed: int) -> Any:
+def draw(name: str, tensor: Any, seed: int, gain: float) -> Any:
     """Return a tensor of the same shape, dtype and library on the CPU, its values drawn."""
-    values = draw_values(name, tuple(tensor.shape), seed)
+    values = draw_values(name, tuple(tensor.shape), seed, gain)
     if tensor.device.type == "meta":
         from torch import from_numpy
 
@@ -47,7 +50,9 @@ def draw(name: str, tensor: Any, seed: int) -> Any:
     return tensor.detach().cpu().new_tensor(values)
 
 
-def draw_values(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def draw_values(
+    name: str, shape: tuple[int, ...], seed: int = 0, gain: float = 2**0.5
+) -> np.ndarray:
     """Return the values of the tensor `name`, as an array of float32."""
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     last = name.rpartition(".")[2]
@@ -57,7 +62,7 @@ def draw_values(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     values = generator.standard_normal(shape, np.float32)
     if last.endswith("weight") and len(shape) > 1:
         fan_in = max(values[0].size, 1)
-        return np.asarray(values * np.float32(np.sqrt(2 / fan_in)))
+        return np.asarray(values * np.float32(np.sqrt(gain**2 / fan_in)))
     if last.endswith("weight"):  # the scale of a normalization
         return np.asarray(1 + np.float32(0.1) * values)
     return np.asarray(np.float32(0.1) * values)
