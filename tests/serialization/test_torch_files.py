@@ -309,3 +309,13 @@ def test_what_cannot_be_listed():
     with pytest.raises(TypeError, match="cannot list 3") as refused:
         edutorch.serialization.add_safe_globals([3])
     assert 'MyClass, "its_old_module.MyClass"' in str(refused.value)
+
+
+def test_arrays_that_python_2_has_pickled():
+    """Its texts are bytes: the data of an array comes as a str, one character for each byte."""
+    from edutorch.serialization.torch_file import find_allowed_global, run_as_data
+    from tests.vision.files import python2_pickle
+
+    array = np.arange(250, 260).astype(np.uint8).reshape(2, 5)
+    program = io.BytesIO(python2_pickle({"data": array}))
+    assert (run_as_data(program, find_allowed_global, None, "a.pkl")["data"] == array).all()
