@@ -30,6 +30,15 @@ PIL_ERRORS = (
 )  # fmt: skip
 """What Pillow raises for files that are damaged, by the format."""
 
+MAGIC = {
+    "PNG": b"\x89PNG",
+    "JPEG": b"\xff\xd8\xff",
+    "GIF": b"GIF8",
+    "TIFF": b"II*\0",
+    "WebP": b"RIFF",
+}
+"""What files of a format begin with."""
+
 
 def open_image(source: str | os.PathLike[str] | bytes, op: str) -> Any:
     """Return a PIL image, decoded.
@@ -86,8 +95,10 @@ def too_large(op: str, name: str, size: str) -> DamagedFileError:
 def not_an_image(op: str, name: str, source: Any) -> DamagedFileError:
     """Make the error for a file of no format that Pillow knows; it shows the first bytes."""
     start = source[:16] if isinstance(source, bytes) else read_start(Path(source))
+    form = next((form for form, magic in MAGIC.items() if start.startswith(magic)), None)
+    what = f"the {form} image is damaged in its header" if form else "this is not an image"
     return DamagedFileError(
-        op, "this is not an image that Pillow can read",
+        op, f"{what}: Pillow cannot read it",
         {"path": name, "begins": repr(start)},
         "expected PNG (b'\\x89PNG…'), JPEG (b'\\xff\\xd8\\xff…'), or another format of Pillow",
     )  # fmt: skip

@@ -279,7 +279,7 @@ def load_font(font: str | None, font_size: int | None) -> Any:
 def draw_segmentation_masks(
     image: Tensor, masks: Tensor, alpha: float = 0.8, colors: Any = None
 ) -> Tensor:
-    """Colour parts of an image.
+    """Colour parts of an image; where masks overlap it becomes dark.
 
     Args:
         image: 3 channels × height × width: uint8, or floats from 0 to 1.
@@ -312,6 +312,7 @@ def draw_segmentation_masks(
     for layer, color in zip(layers, to_colors(op, colors, len(layers)), strict=True):
         values = ops.tensor([channel / 255 * white for channel in color]).to(image.dtype)
         painted[:, layer] = values[:, None].to(image.device)
+    painted[:, layers.sum(0) > 1] = 0
     return (picture * (1 - alpha) + painted * alpha).to(image.dtype)
 
 

@@ -54,11 +54,11 @@ class CocoDetection(VisionDataset):
             raise self.damaged(f"an annotation of image {min(unknown)}, which is not listed")
         self.ids = sorted(self.files)
 
-    def damaged(self, found: str) -> DamagedFileError:
+    def damaged(self, content: str) -> DamagedFileError:
         """Make the error for a file that is not of COCO's format."""
         return DamagedFileError(
             type(self).__name__, "the annotations are not of COCO's format",
-            {"path": self.path, "found": found,
+            {"path": self.path, "found": content,
              "expected": '{"images": [{"id", "file_name"}], "annotations": [{"image_id", …}]}'},
         )  # fmt: skip
 

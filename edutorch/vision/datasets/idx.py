@@ -23,7 +23,7 @@ DTYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 """The dtype of each type in the magic number."""
 
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
-MAX_RATIO = 1000
+MAX_RATIO = 200
 """A compressed file that grows more than so many times is refused before it fills the memory."""
 
 
@@ -56,10 +56,10 @@ def read_idx(path: Path, axes: int | None = None) -> np.ndarray[Any, Any]:
             "it was cut short or changed: copy it again",
         ) from error  # fmt: skip
     if len(data) != size:
-        found = f"{len(data)} bytes" if len(data) < size else "more"
+        length = f"{len(data)} bytes" if len(data) < size else "more"
         raise DamagedFileError(
             "read_idx", "the file does not hold what its header says",
-            {"path": path, "expected": f"{shape}: {size} bytes", "found": found},
+            {"path": path, "expected": f"{shape}: {size} bytes", "found": length},
             "it was cut short or changed: copy it again",
         )  # fmt: skip
     return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))

@@ -101,10 +101,10 @@ def download_url(
         MissingFileError: there is no such file.
         DamagedFileError: its MD5 is another.
 
-    >>> download_url("https://example.org/a.zip", "data")
+    >>> download_url("https://127.0.0.1/a.zip", "data")
     Traceback (most recent call last):
     edutorch.errors.NotHereError: download_url: nothing is fetched from the web
-      url       = https://example.org/a.zip
+      url       = https://127.0.0.1/a.zip
       expected  = data/a.zip
       hint: put the file there yourself
     """
@@ -194,7 +194,8 @@ def extract_archive(from_path: Any, to_path: Any = None, remove_finished: bool =
         if isinstance(error, DamagedFileError):
             raise
         raise DamagedFileError(
-            "extract_archive", f"the archive is damaged: {error}", {"path": source},
+            "extract_archive", f"the archive is damaged: {str(error).splitlines()[0].rstrip(':')}",
+            {"path": source},
             "expected a zip or tar archive (.tar.gz, .tgz, .tar.xz, .tar.bz2); copy it again",
         ) from error  # fmt: skip
     if remove_finished:

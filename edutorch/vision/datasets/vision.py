@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import ArgumentError
 from ...utils.data import Dataset
+from ..transforms.containers import is_transform_class
 
 Transform = Callable[..., Any]
 
@@ -38,7 +39,7 @@ class VisionDataset(Dataset):
                 hint="`transforms` gets the picture and its target together",
             )  # fmt: skip
         for name, function in (("transform", transform), ("target_transform", target_transform)):
-            if function is not None and (not callable(function) or isinstance(function, type)):
+            if function is not None and (not callable(function) or is_transform_class(function)):
                 raise ArgumentError(
                     type(self).__name__, f"`{name}` is no function", {name: repr(function)},
                     "an object such as ToTensor(), with brackets",

@@ -24,11 +24,19 @@ def check_transforms(op: str, transforms: Any) -> None:
                 op, f"transforms[{index}] cannot be called", {"transforms": repr(transform)},
                 "did you forget the brackets: ToTensor()?",
             )  # fmt: skip
-        if isinstance(transform, type):
+        if is_transform_class(transform):
             raise ArgumentError(
                 op, f"transforms[{index}] is a class", {"transforms": transform.__name__},
                 f"make an object of it: {transform.__name__}(…)",
             )  # fmt: skip
+
+
+def is_transform_class(function: object) -> bool:
+    """Return True for a class of transforms, of which an object is wanted.
+
+    Other classes may well be called, such as `float`.
+    """
+    return isinstance(function, type) and function.__module__.startswith("edutorch.vision.")
 
 
 def show_lines(name: str, head: str, transforms: Any, tail: str = "") -> str:
