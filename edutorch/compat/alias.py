@@ -117,14 +117,18 @@ def their_name(name: str) -> str:
 
 
 class _Finder(MetaPathFinder):
-    """Finds `torch` and its submodules."""
+    """Finds `torch` and its submodules, and those of `torchvision` where that is ours.
+
+    Python's own finder would find the latter by our folder, and load each a second time.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != "torch" and not name.startswith("torch."):
-            return None
-        return _spec_of_ours(name)
+        package, dot, _ = name.partition(".")
+        if package == "torch" or (dot and _is_ours(package)):
+            return _spec_of_ours(name)
+        return None
 
     def find_distributions(
         self, context: DistributionFinder.Context | None = None
@@ -143,9 +147,15 @@ class _LastFinder(MetaPathFinder):
         package, dot, _ = name.partition(".")
         if package == "torch" or package not in _PACKAGES:
             return None
-        if dot and sys.modules[package].__name__ != _PACKAGES[package]:
+        if dot:
             return None  # the real one is installed, and has no such module
         return _spec_of_ours(name)
+
+
+def _is_ours(package: str) -> bool:
+    """Whether a package such as `torchvision` has been imported, and is ours."""
+    module = sys.modules.get(package)
+    return module is not None and module.__name__ == _PACKAGES.get(package)
 
 
 def _spec_of_ours(name: str) -> ModuleSpec:
