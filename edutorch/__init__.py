@@ -87,6 +87,8 @@ _LATER = (
 )  # fmt: skip
 
 _NAMES_BY_MODULE = {
+    ".classroom": ("check",),
+    ".viz.magic": ("load_ipython_extension",),  # `%load_ext edutorch`
     ".ops.sparse.public": (
         "hspmm", "smm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
         "sparse_csr_tensor", "spmm",
@@ -107,22 +109,12 @@ _LATER_NAMES = {name: module for module, names in _NAMES_BY_MODULE.items() for n
 
 def __getattr__(name: str) -> _Any:
     """Load what few need when it is first asked for: `edutorch.viz`, `edutorch.distributions`."""
+    from importlib import import_module
+
     if name in _LATER:
-        from importlib import import_module
-
-        return import_module(f".{name}", __name__)
+        return import_module(f"edutorch.{name}")
     if name in _LATER_NAMES:
-        from importlib import import_module
-
-        return getattr(import_module(_LATER_NAMES[name], __name__), name)
-    if name == "check":
-        from importlib import import_module
-
-        return import_module(".classroom", __name__).check
-    if name == "load_ipython_extension":  # `%load_ext edutorch`
-        from importlib import import_module
-
-        return import_module(".viz.magic", __name__).load_ipython_extension
+        return getattr(import_module(f"edutorch{_LATER_NAMES[name]}"), name)
     if name == "default_generator":
         return random.default_generator
     raise AttributeError(f"module 'edutorch' has no attribute {name!r}")

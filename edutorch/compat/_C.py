@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from edutorch.core.subclasses import DisableTorchFunctionSubclass
 from edutorch.core.tensor import Tensor
@@ -11,10 +12,18 @@ from edutorch.modes import override_modes
 
 __all__ = [
     "DispatchKey", "DispatchKeySet", "DisableTorchFunctionSubclass", "_ExcludeDispatchKeyGuard",
-    "_TensorMeta", "_get_tracing_state", "_log_api_usage_once",
+    "_TensorMeta", "_disabled_torch_function_impl", "_get_tracing_state", "_log_api_usage_once",
 ]  # fmt: skip
 
 _TensorMeta = type(Tensor)
+
+
+def _disabled_torch_function_impl(
+    func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    """Call a function on a subclass as on a plain tensor: `__torch_function__` of such a class."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **kwargs or {})
 
 
 def _log_api_usage_once(event: str) -> None:

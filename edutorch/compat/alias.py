@@ -22,10 +22,11 @@ from importlib.metadata import Distribution, DistributionFinder
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 from edutorch import placeholders, version
 from edutorch.errors import EdutorchError
+from edutorch.nn import Module
 
 _OURS = __name__.partition(".")[0]
 _PACKAGES = {
@@ -60,6 +61,9 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
     sys.meta_path.append(_LastFinder())
     placeholders.install()
+    # Libraries evaluate the annotations of a module with their own names, and Pyro reads the name.
+    Module.__annotations__ = get_type_hints(Module)
+    vars(sys.modules[_OURS])["__name__"] = "torch"
     # Scripts check `torch.__version__ >= "2.0"`: return the version of PyTorch that we follow.
     vars(sys.modules[_OURS])["__version__"] = version.__version__
     importlib.import_module(f"{_OURS}.ecosystem_modules")  # named by the table there

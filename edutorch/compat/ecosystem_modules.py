@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from edutorch import hub
+from edutorch.core.tensor import Tensor
 from edutorch.nn import Identity
+from edutorch.ops import cat
 from edutorch.small_modules import add_module
 
 # Annotations of TorchScript -----------------------------------------------------------------------
@@ -77,3 +79,36 @@ class DeQuantStub(Identity):
 if find_spec("edutorch.ao") is None:
     add_module("ao", "`torch.ao`: quantization.")
     add_module("ao.quantization", "`torch.ao.quantization`.", QuantStub, DeQuantStub)
+
+
+# Private functions that libraries call -----------------------------------------------------------
+
+
+def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+    """Return one tensor with the elements of all, one after another."""
+    return cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return the parts of a tensor of `_flatten_dense_tensors`, with the shapes of `tensors`."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return tuple(part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True))
+
+
+def _copy_to_script_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function: there is no TorchScript to copy it to."""
+    return fn
+
+
+def is_fake(x: object) -> bool:
+    """Return True for a tensor without elements: on the device "meta"."""
+    return isinstance(x, Tensor) and x.is_meta
+
+
+add_module(
+    "_utils", "`torch._utils`: private functions of PyTorch.",
+    _flatten_dense_tensors, _unflatten_dense_tensors,
+)  # fmt: skip
+add_module("_jit_internal", "`torch._jit_internal`.", _copy_to_script_wrapper)
+add_module("_subclasses", "`torch._subclasses`: tensors without elements.")
+add_module("_subclasses.fake_tensor", "`torch._subclasses.fake_tensor`: a question.", is_fake)

@@ -429,3 +429,11 @@ simplex, lower_triangular, lower_cholesky = Simplex(), LowerTriangular(), LowerC
 corr_cholesky, square, symmetric = CorrCholesky(), Square(), Symmetric()
 positive_semidefinite, positive_definite = PositiveSemidefinite(), PositiveDefinite()
 cat, stack = Cat, Stack  # type: ignore[assignment]
+
+
+def __getattr__(name: str) -> type:
+    """Return a class by PyTorch's private name: `constraints._CorrCholesky`, which Pyro extends."""
+    constraint = globals().get(name.removeprefix("_"))
+    if name.startswith("_") and isinstance(constraint, type):
+        return constraint
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -100,3 +100,6 @@ def all_over_event(mask: Tensor, event_dim: int) -> Any:
 
 def not_implemented(self: Any) -> Any:
     raise NotImplementedError
+
+
+_sum_rightmost = sum_rightmost  # PyTorch's private name, which Pyro imports

@@ -6,6 +6,9 @@ traced = fx.symbolic_trace(model)    # the calls that would run, as torch.fx sho
 
 from __future__ import annotations
 
+# What libraries ask of `torch.fx.experimental` lies in `compat/fx/`.
+__path__.append(__path__[0].removesuffix("fx") + "compat/fx")
+
 from . import passes
 from .capture import capture
 from .graph import Graph

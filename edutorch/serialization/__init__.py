@@ -20,6 +20,8 @@ __all__ = [
     "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
 ]  # fmt: skip
 
+MAP_LOCATION = MapLocation  # PyTorch's name of the type
+
 
 def save(
     obj: object,

@@ -9,7 +9,7 @@ its class is registered: `register_pytree_node` says how objects of it are taken
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
@@ -41,8 +41,8 @@ class NodeDef(NamedTuple):
     flatten_with_keys_fn: Callable[[Any], Any] | None = None
 
 
-SUPPORTED_NODES: dict[type, NodeDef] = {}
-"""The registered classes."""
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
+"""The containers: those of Python and the registered classes."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ class TreeSpec:
     type: type | None
     context: Any  # the keys of a dict, the factory of a defaultdict, the length of a deque
     children_specs: tuple[TreeSpec, ...]
+
+    def __post_init__(self) -> None:
+        if self.type is namedtuple:  # so PyTorch says it, with the class as the context
+            object.__setattr__(self, "type", self.context)
+            object.__setattr__(self, "context", None)
 
     @property
     def num_leaves(self) -> int:
@@ -85,7 +90,7 @@ class TreeSpec:
             return "{" + ", ".join(f"{key!r}: {child}" for key, child in pairs) + "}"
         if self.type is list:
             return f"[{', '.join(inside)}]"
-        if self.type in SUPPORTED_NODES:
+        if is_registered(self.type):
             return f"{self.type.__name__}({', '.join([repr(self.context), *inside])})"
         name = "" if self.type is tuple else self.type.__name__
         comma = "," if self.type is tuple and len(inside) == 1 else ""
@@ -103,6 +108,17 @@ def LeafSpec() -> TreeSpec:
 
 LEAF = TreeSpec(None, None, ())
 DICTS = (dict, OrderedDict, defaultdict)
+CONTAINERS = (tuple, list, deque, namedtuple, *DICTS)
+
+
+def _get_node_type(tree: object) -> Any:
+    """Return the type of a container, as `SUPPORTED_NODES` has it: one for all named tuples."""
+    return namedtuple if is_namedtuple(tree) else type(tree)
+
+
+def is_registered(cls: type) -> bool:
+    """Return True for a class that was registered, and is no container of Python."""
+    return cls in SUPPORTED_NODES and cls not in CONTAINERS
 
 
 def is_namedtuple(value: object) -> bool:
@@ -114,13 +130,13 @@ def container_children(tree: Any) -> tuple[list[Any], Any] | None:
     """Return a container's children and the context to rebuild it; None for a leaf."""
     # The exact type: a subclass of dict or list may not be rebuilt from its items.
     node_type = type(tree)
-    if node_type in (tuple, list) or (is_namedtuple(tree) and node_type not in SUPPORTED_NODES):
+    if node_type in (tuple, list) or (is_namedtuple(tree) and not is_registered(node_type)):
         return list(tree), None
     if node_type in DICTS:
         return list(tree.values()), (getattr(tree, "default_factory", None), tuple(tree))
     if node_type is deque:
         return list(tree), tree.maxlen
-    if node_type in SUPPORTED_NODES:
+    if is_registered(node_type):
         children, context = SUPPORTED_NODES[node_type].flatten_fn(tree)
         return list(children), context
     return None
@@ -137,9 +153,17 @@ def rebuild_container(spec: TreeSpec, children: list[Any]) -> Any:
         return node_type(items)  # type: ignore[arg-type]
     if node_type in (tuple, list):
         return node_type(children)
-    if node_type in SUPPORTED_NODES:
+    if is_registered(node_type):
         return SUPPORTED_NODES[node_type].unflatten_fn(children, spec.context)
     return deque(children, spec.context) if node_type is deque else node_type(*children)
+
+
+for _type in CONTAINERS:
+    SUPPORTED_NODES[_type] = NodeDef(
+        _type, container_children, lambda children, context, cls=_type: rebuild_container(
+            TreeSpec(cls, context, ()), list(children)
+        ),
+    )  # type: ignore[arg-type]  # fmt: skip
 
 
 def tree_flatten(
@@ -351,7 +375,7 @@ def register_pytree_node(
     >>> tree_map(lambda x: 2 * x, {"p": Pair(1, 2)})["p"].b
     4
     """
-    if cls in SUPPORTED_NODES or cls in (tuple, list, deque, *DICTS):
+    if cls in SUPPORTED_NODES:
         raise InvalidValueError(
             "register_pytree_node", f"{cls} is already registered as pytree node."
         )
@@ -459,7 +483,7 @@ def child_keys(tree: Any, count: int) -> list[Any]:
 
     Raises: ValueError: a registered class has no `flatten_with_keys_fn`.
     """
-    node = SUPPORTED_NODES.get(type(tree))
+    node = SUPPORTED_NODES[type(tree)] if is_registered(type(tree)) else None
     if node is not None and node.flatten_with_keys_fn is None:
         raise InvalidValueError(
             "tree_flatten_with_path", f"Did not find a flatten_with_keys_fn for type: {node.type}",

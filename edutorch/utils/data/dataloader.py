@@ -34,6 +34,18 @@ IMMUTABLE_ATTRIBUTES = (
 """Attributes that the samplers depend on, and that cannot be changed any more."""
 
 
+class _DatasetKind:
+    """What a dataset is: it has an item for each index, or it is a stream."""
+
+    Map = 0
+    Iterable = 1
+
+
+def is_iterable(loader: DataLoader[Any]) -> bool:
+    """Return True if a loader's dataset is a stream."""
+    return loader._dataset_kind == _DatasetKind.Iterable
+
+
 class DataLoader(Generic[Sample]):
     """Iterates over a dataset in batches; one iteration is an epoch.
 
@@ -106,11 +118,14 @@ class DataLoader(Generic[Sample]):
         self.timeout, self.worker_init_fn, self.in_order = timeout, worker_init_fn, in_order
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
-        self._is_iterable = isinstance(dataset, IterableDataset)
+        is_stream = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if is_stream else _DatasetKind.Map
         self._choose_samplers(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.collate_fn = collate_fn or (default_collate if self._is_batched else default_convert)
+        self.collate_fn = collate_fn or (
+            default_collate if self._auto_collation else default_convert
+        )
         self._iterator: Any = None
-        self._expected_length: int | None = None
+        self._IterableDataset_len_called: int | None = None
         self._is_initialized = True
         self.check_worker_number_rationality()
         if pin_memory and not cuda.is_available():
@@ -130,7 +145,7 @@ class DataLoader(Generic[Sample]):
         """Create the default samplers, and refuse arguments that exclude each other."""
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
-        if self._is_iterable and (shuffle or sampler is not None or batch_sampler is not None):
+        if is_iterable(self) and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError("an IterableDataset has its own order: no shuffle and no sampler")
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
@@ -141,7 +156,7 @@ class DataLoader(Generic[Sample]):
             batch_size = None
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None is mutually exclusive with drop_last")
-        if sampler is None and not self._is_iterable:
+        if sampler is None and not is_iterable(self):
             random = shuffle and RandomSampler(self.dataset, generator=self.generator)
             sampler = random or SequentialSampler(self.dataset)
         if batch_size is not None:
@@ -169,15 +184,15 @@ class DataLoader(Generic[Sample]):
         super().__setattr__(name, value)
 
     @property
-    def _is_batched(self) -> bool:
+    def _auto_collation(self) -> bool:
         return self.batch_sampler is not None
 
     @property
-    def _index_source(self) -> Any:
+    def _index_sampler(self) -> Any:
         """The requests of an epoch: indices, or for a stream the number of samples."""
-        if self._is_iterable:
+        if is_iterable(self):
             return repeat(self.batch_size)
-        return self.batch_sampler if self._is_batched else self.sampler
+        return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> Iterator[Any]:
         if not self.num_workers or not HAS_PROCESSES:
@@ -192,13 +207,13 @@ class DataLoader(Generic[Sample]):
         return iterator
 
     def __len__(self) -> int:
-        if not self._is_iterable:
-            return len(self._index_source)
+        if not is_iterable(self):
+            return len(self._index_sampler)
         total = len(self.dataset)
         if self.batch_size is not None:
             full, rest = divmod(total, self.batch_size)
             total = full + bool(rest and not self.drop_last)
-        self._expected_length = total
+        self._IterableDataset_len_called = total
         return total
 
     def check_worker_number_rationality(self) -> None:
@@ -250,7 +265,7 @@ def check_workers(
 def make_worker_config(loader: DataLoader[Any], worker: int, base_seed: int) -> WorkerConfig:
     """Return the settings of a worker of this loader."""
     return WorkerConfig(
-        dataset=loader.dataset, is_batched=loader._is_batched, is_iterable=loader._is_iterable,
+        dataset=loader.dataset, is_batched=loader._auto_collation, is_iterable=is_iterable(loader),
         collate_fn=loader.collate_fn, drop_last=loader.drop_last, base_seed=base_seed,
         worker_init_fn=loader.worker_init_fn, worker=worker, num_workers=loader.num_workers,
         parent_pid=None,
@@ -263,7 +278,7 @@ class BatchIterator:
     def __init__(self, loader: DataLoader[Any]) -> None:
         # A loader refers to an iterator with persistent workers: avoid a reference cycle.
         self._loader = weakref.ref(loader)
-        self._source = loader._index_source
+        self._source = loader._index_sampler
         self._pin_memory = loader.pin_memory and cuda.is_available()
         self._begin(loader)
         # A seed is drawn with and without workers, so that the order is the same.
@@ -272,7 +287,7 @@ class BatchIterator:
 
     def _begin(self, loader: DataLoader[Any]) -> None:
         self._indices: Iterator[Any] = iter(self._source)
-        self._expected_length, self._yielded = loader._expected_length, 0
+        self._expected_length, self._yielded = loader._IterableDataset_len_called, 0
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -329,7 +344,7 @@ class SingleProcessIterator(BatchIterator):
         super().__init__(loader)
         if loader.timeout and not loader.num_workers:
             raise ValueError("DataLoader: timeout has a meaning only with num_workers > 0")
-        self._is_iterable = loader._is_iterable
+        self._is_iterable = is_iterable(loader)
         self._fetch = make_worker_config(loader, 0, self._base_seed).make_fetcher()
 
     def _next(self) -> Any:

@@ -22,7 +22,7 @@ from ...errors import warn
 from ..process import defer_interrupts
 from . import batch_transport
 from .batch_transport import Batch
-from .dataloader import BatchIterator, DataLoader, make_worker_config
+from .dataloader import BatchIterator, DataLoader, is_iterable, make_worker_config
 from .fetch import WorkerConfig
 from .worker import main as worker_main
 from .worker_errors import format_indices, timeout_error, worker_died_error
@@ -237,7 +237,7 @@ class MultiProcessIterator(BatchIterator):
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
         self._in_order, self._persistent = loader.in_order, loader.persistent_workers
-        self._prefetch, self._is_iterable = loader.prefetch_factor or 2, loader._is_iterable
+        self._prefetch, self._is_iterable = loader.prefetch_factor or 2, is_iterable(loader)
         configs = [
             make_worker_config(loader, index, self._base_seed)
             for index in range(loader.num_workers)
