@@ -44,8 +44,9 @@ from .core.tensor import Tensor
 from .backends.device import device, get_default_device, set_default_device
 from .dtypes import (
     bfloat16, can_cast, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float,
-    float16, float32, float64, get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long,
-    promote_types, set_default_dtype, short, uint8,
+    float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float16, float32, float64,
+    get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long,
+    promote_types, set_default_dtype, short, uint8, uint16, uint32, uint64,
 )  # fmt: skip
 from .dtypes import bool as bool
 from .dtypes import result_type

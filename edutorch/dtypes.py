@@ -4,6 +4,12 @@ PyTorch's rule in short: dtypes belong to categories (bool < integer <
 floating < complex). Tensors with dimensions decide; a 0-d tensor matters only
 if its category is higher than theirs, and a Python number only if its category
 is higher than both. Within one category the lattice of `promote_types` decides.
+
+Seven dtypes are for storage only (`STORAGE`): float8 in four forms, and the unsigned integers of
+16, 32 and 64 bits. Tensors hold, move, compare and convert them, and that is nearly all: a
+computation converts them first. Their arrays are of a class of their own (`Stored`, in
+`backends/numpy.py`), so that the fast paths of ops leave them to the general one, which refuses
+(`core/promotion.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError, MissingExtraError
+from .errors import ArgumentError, DTypeError, MissingExtraError
 
 try:  # a browser may lack it: then bfloat16 is a name, and says what to install
     import ml_dtypes
@@ -37,7 +43,7 @@ class dtype:
     def __init__(self, name: str, array_type: Any) -> None:
         self.name = name
         self.numpy = np.dtype(array_type)
-        character = "f" if name == "bfloat16" else self.numpy.kind
+        character = "f" if "float" in name else self.numpy.kind
         self.category = _CATEGORY[character]
 
     @property
@@ -54,6 +60,11 @@ class dtype:
     def is_signed(self) -> builtins.bool:
         """Whether it has negative values."""
         return self.category >= 1 and self.numpy.kind != "u"
+
+    @property
+    def is_storage(self) -> builtins.bool:
+        """Whether it is for storage only: nearly nothing is computed in it."""
+        return self in STORAGE
 
     @property
     def itemsize(self) -> builtins.int:
@@ -78,22 +89,32 @@ class dtype:
 
 
 class AbsentType:
-    """Stands for the NumPy dtype of bfloat16 without ml_dtypes: equal to none, accepted by none."""
+    """Stands for a NumPy dtype of ml_dtypes without it: equal to none, accepted by none."""
 
-    name, kind, char, itemsize = "bfloat16", "V", "E", 2
+    kind, char = "V", "E"
+
+    def __init__(self, name: str, itemsize: builtins.int) -> None:
+        self.name, self.itemsize = name, itemsize
 
     def __repr__(self) -> str:
-        return "bfloat16, which needs ml_dtypes"
+        return f"{self.name}, which needs ml_dtypes"
 
 
 class AbsentDtype(dtype):
-    """The dtype bfloat16 without ml_dtypes: `as_dtype` refuses it."""
+    """A dtype of ml_dtypes without it, such as bfloat16: `as_dtype` refuses it."""
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        self.name, self.category = "bfloat16", 2
-        self.numpy: Any = AbsentType()
+    def __init__(self, name: str, itemsize: builtins.int) -> None:
+        self.name, self.category = name, 2
+        self.numpy: Any = AbsentType(name, itemsize)
+
+
+def extension_dtype(name: str, itemsize: builtins.int) -> dtype:
+    """Return a dtype that NumPy has from ml_dtypes."""
+    if ml_dtypes is None:
+        return AbsentDtype(name, itemsize)
+    return dtype(name, getattr(ml_dtypes, name))
 
 
 bool = dtype("bool", np.bool_)
@@ -103,11 +124,25 @@ int16 = dtype("int16", np.int16)
 int32 = dtype("int32", np.int32)
 int64 = dtype("int64", np.int64)
 float16 = dtype("float16", np.float16)
-bfloat16 = AbsentDtype() if ml_dtypes is None else dtype("bfloat16", ml_dtypes.bfloat16)
+bfloat16 = extension_dtype("bfloat16", 2)
 float32 = dtype("float32", np.float32)
 float64 = dtype("float64", np.float64)
 complex64 = dtype("complex64", np.complex64)
 complex128 = dtype("complex128", np.complex128)
+
+# For storage only: weights are kept in them, and converted before they are computed with.
+float8_e4m3fn = extension_dtype("float8_e4m3fn", 1)
+float8_e5m2 = extension_dtype("float8_e5m2", 1)
+float8_e4m3fnuz = extension_dtype("float8_e4m3fnuz", 1)
+float8_e5m2fnuz = extension_dtype("float8_e5m2fnuz", 1)
+uint16 = dtype("uint16", np.uint16)
+uint32 = dtype("uint32", np.uint32)
+uint64 = dtype("uint64", np.uint64)
+STORAGE = frozenset(
+    (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, uint16, uint32, uint64)
+)
+STORED = frozenset(entry.numpy for entry in STORAGE if not isinstance(entry, AbsentDtype))
+"""The dtypes of NumPy that are for storage only."""
 
 short, int, long = int16, int32, int64
 half, float, double = float16, float32, float64
@@ -117,7 +152,7 @@ ALL = (
     bool, uint8, int8, int16, int32, int64, float16, *(() if ml_dtypes is None else (bfloat16,)),
     float32, float64, complex64, complex128,
 )  # fmt: skip
-_BY_NUMPY = {entry.numpy: entry for entry in ALL}
+_BY_NUMPY = {entry.numpy: entry for entry in (*ALL, *STORAGE) if not isinstance(entry, AbsentDtype)}
 BY_PYTHON = {
     builtins.bool: bool, builtins.int: int64, builtins.float: float64, builtins.complex: complex128
 }  # fmt: skip
@@ -125,7 +160,7 @@ DTypeLike = dtype | type | None
 """What an argument `dtype` takes: one of ours, Python's `int`, `float` …, or None."""
 
 FLOATING = frozenset(entry.numpy for entry in ALL if entry.is_floating_point)
-DIFFERENTIABLE = frozenset(entry.numpy for entry in ALL if entry.category >= 2)
+DIFFERENTIABLE = frozenset(entry.numpy for entry in _BY_NUMPY.values() if entry.category >= 2)
 
 _default = float32
 
@@ -186,7 +221,7 @@ def set_default_dtype(d: dtype) -> None:
     >>> set_default_dtype(float32)
     """
     global _default
-    if not isinstance(d, dtype) or not d.is_floating_point:
+    if not isinstance(d, dtype) or not d.is_floating_point or d.is_storage:
         raise TypeError(f"set_default_dtype: only floating types can be the default, got {d!r}")
     _default = d
 
@@ -204,6 +239,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     (torch.float16, torch.int16)
     """
     types = as_dtype(type1), as_dtype(type2)
+    if not STORAGE.isdisjoint(types) and types[0] is not types[1]:
+        refuse_promotion(*types)
     low, high = sorted(types, key=lambda candidate: (candidate.category, candidate.itemsize))
     if low is high or low.category == 0:
         return high
@@ -218,6 +255,21 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         return float32 if {low, high} == {float16, bfloat16} else high
     double_parts = float64 in (low, high) or complex128 in (low, high)
     return complex128 if double_parts else complex64
+
+
+def refuse_promotion(type1: dtype, type2: dtype) -> None:
+    """Raise DTypeError for two dtypes of which one is for storage only.
+
+    (An unsigned integer beside a floating dtype becomes that.)
+    """
+    has_float8 = any(entry in STORAGE and entry.category == 2 for entry in (type1, type2))
+    if not has_float8 and max(type1.category, type2.category) == 2:
+        return
+    names = "Float8 Types" if has_float8 else "uint16, uint32, uint64 types"
+    raise DTypeError(
+        "promote_types", f"Promotion for {names} is not supported, attempted to promote "
+        f"{type1.name} and {type2.name}", hint="convert one of them first, for example x.float()",
+    )  # fmt: skip
 
 
 def can_cast(from_: dtype, to: dtype) -> builtins.bool:
@@ -310,6 +362,13 @@ class finfo:
         self.dtype = floating.to_real().name
         for name in finfo.__annotations__:
             setattr(self, name, builtins.float(getattr(info, name)))
+        # 10 to the power of the decimal digits, of which float8 has none.
+        self.resolution = 1.0 if floating.is_storage else 10.0**-info.precision
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        limits = ", ".join(f"{name}={getattr(self, name):g}" for name in names)
+        return f"finfo({limits}, dtype={self.dtype})"
 
 
 class iinfo:
@@ -324,3 +383,6 @@ class iinfo:
         info = np.iinfo(type.numpy)
         self.bits, self.dtype = info.bits, type.name
         self.min, self.max = builtins.int(info.min), builtins.int(info.max)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -75,7 +75,7 @@ def register_type(array_type: type) -> None:
 
 
 CPU = register(_numpy.NumpyBackend())
-for _shared in (_numpy.Shared, _numpy.Exported):
+for _shared in (_numpy.Shared, _numpy.Exported, _numpy.Stored):
     _shared.backend = CPU
     register_type(_shared)
 

@@ -237,7 +237,10 @@ def new(shape: Any, dtype: Any = None, axes: Sequence[int] | None = None) -> Met
 
 def header_of(memory: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
     """Return the header of an array that begins where `memory` does, however little that is."""
-    return np.lib.stride_tricks.as_strided(memory, shape, strides)
+    if memory.dtype.isbuiltin == 1:
+        return np.lib.stride_tricks.as_strided(memory, shape, strides)
+    bits = memory.view(f"u{memory.itemsize}")  # NumPy cannot describe a dtype of ml_dtypes
+    return np.lib.stride_tricks.as_strided(bits, shape, strides).view(memory.dtype)
 
 
 def like(array: Any, dtype: Any = None) -> MetaArray:

@@ -309,6 +309,24 @@ class Exported(Shared):
     __slots__ = ()
 
 
+class Stored(Shared):
+    """An array of a dtype for storage only: ops on it take their general path, which refuses it."""
+
+    __slots__ = ()
+
+
+def prepare_cast(array: Array, dtype: np.dtype) -> Any:
+    """Return an array as `astype(dtype)` converts it like PyTorch: float8 is rounded from float32.
+
+    float8_e4m3fn has no infinity: what is too large becomes its largest value.
+    """
+    if dtype.name.startswith("float8") and array.dtype != dtype:
+        array = array.astype(np.float32)
+        if dtype.name == "float8_e4m3fn":
+            array = array.clip(-448, 448)
+    return array
+
+
 def as_plain_array(array: Array) -> Any:
     """Return a shared array as an ordinary one of the same memory; others unchanged."""
     return array.view(np.ndarray) if isinstance(array, Shared) else array

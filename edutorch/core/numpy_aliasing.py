@@ -21,7 +21,16 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.numpy import Array, Exported, Shared, as_plain_array, has_same_layout, mark_shared
+from ..backends.numpy import (
+    Array,
+    Exported,
+    Shared,
+    Stored,
+    as_plain_array,
+    has_same_layout,
+    mark_shared,
+)  # fmt: skip
+from ..dtypes import STORED
 from ..errors import CodeLocation
 from ..modes import current
 from .autograd.graph import LEAF, record
@@ -66,7 +75,7 @@ def restore_ordinary(tensor: Tensor) -> None:
     if array.__class__ is not Shared or array.base.__class__ is not np.ndarray:
         return
     if count_references(array.base) <= MIN_REFERENCES and has_same_layout(array.base, array):
-        tensor._array = array.base
+        tensor._array = array.view(Stored) if array.dtype in STORED else array.base
 
 
 # What a node saves of a shared tensor ---------------------------------------------------
@@ -244,7 +253,7 @@ class ExportHandle:
 
 def is_extension_dtype(array: np.ndarray) -> bool:
     """Return True if its dtype is one that NumPy does not know by itself."""
-    return array.dtype.kind == "V"
+    return array.dtype.isbuiltin != 1
 
 
 def export_array(tensor: Tensor) -> np.ndarray:

@@ -115,6 +115,56 @@ def promote(op: Op, operands: list[Any], settings: dict[str, Any], backend: Back
     ]
 
 
+MOVES_ELEMENTS = set(
+    """
+    cat clone contiguous convert_dtype copy diag diagonal eq fill flip getitem index_select isnan ne
+    repeat roll rot90 setitem stack to_device view_dtype where any all
+    """.split()
+)
+"""Ops besides views that take dtypes for storage: they move and compare elements."""
+
+OF_UNSIGNED = set(
+    """
+    mul true_divide div sum prod cumsum cumprod sort_forward bitwise_and bitwise_or bitwise_xor
+    isinf isfinite
+    """.split()
+)
+"""Further ops that PyTorch defines for uint16, uint32 and uint64, besides those of floats."""
+
+
+OF_FLOAT8 = {"abs", "index_put", "index_put_forward"}
+"""Further ops that PyTorch defines for float8."""
+
+
+def refuse_storage(op: Op, operands: Sequence[Any]) -> None:
+    """Raise NotForTypesError if the op is not defined for a dtype that is for storage only."""
+    arrays = [array_of(operand) for operand in operands if hasattr(array_of(operand), "dtype")]
+    stored = [dtypes.of(array.dtype) for array in arrays if array.dtype in dtypes.STORED]
+    if op.name in MOVES_ELEMENTS or op.family.makes_view or op.family.makes_views:
+        return
+    is_unsigned = all(dtype.category == 1 for dtype in stored)
+    if not is_unsigned and op.name in OF_FLOAT8:
+        return
+    if is_unsigned and (op.name in OF_UNSIGNED or op.promotion == "float"):
+        return
+    shared = dtypes.result_of(
+        [dtypes.of(array.dtype) for array in arrays if array.ndim],
+        [dtypes.of(array.dtype) for array in arrays if not array.ndim], [],
+    )  # fmt: skip
+    if is_unsigned and not shared.is_storage:  # beside a floating dtype they become that
+        return
+    names = operand_names(op, operands)
+    rows = {
+        name: describe_array(array_of(operand))
+        for name, operand in zip(names, operands, strict=True)
+        if hasattr(array_of(operand), "dtype")
+    }
+    raise NotForTypesError(
+        op.title, f"not implemented for {stored[0].name}, which is for storage", rows,
+        "convert it first, for example with " + ("x.long()" if is_unsigned else "x.float()"),
+    )  # fmt: skip
+
+
 DTYPE_LETTERS = {0: "b", 1: "i", 2: "f", 3: "c"}
 REFUSED = {
     "b": ("bools", "x.int() computes with 0 and 1"),
@@ -253,6 +303,8 @@ def convert_operands(
     Raises: NotForTypesError, DTypeError: the op refuses their dtypes.
     """
     names = operand_names(op, operands)
+    if any(getattr(array_of(x), "dtype", None) in dtypes.STORED for x in operands):
+        refuse_storage(op, operands)
     values = [as_operand(op, *pair, backend) for pair in zip(names, operands, strict=True)]
     if op.name in NO_BOOLS:
         refuse_bools(op, values)

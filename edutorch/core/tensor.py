@@ -326,7 +326,7 @@ def wrap(array: Array) -> Tensor:
     if array.__class__ is not np.ndarray:
         if isinstance(array, np.generic):
             array = np.asarray(array)
-        elif isinstance(array, Shared) and array.base is None:  # a copy: nothing else refers to it
+        elif array.__class__ is Shared and array.base is None:  # a copy: nothing else refers to it
             array = array.view(np.ndarray)
     return fill(object.__new__(Tensor), array)
 

@@ -182,9 +182,9 @@ class TensorInterop(OperatorTypes):
         """
         if self._node is not None:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        # NumPy counts bfloat16 among the unknown dtypes.
-        if self._array.dtype.kind == "V":
-            raise BufferError("numpy, which does the export, has no bfloat16; use x.float()")
+        if self._array.dtype.isbuiltin != 1:  # but of ml_dtypes
+            name = self.dtype.name
+            raise BufferError(f"numpy, which does the export, has no {name}; use x.float()")
         backend = backends.of(self._array)
         if backend.is_accelerator:
             return self._array.__dlpack__(stream)

@@ -9,8 +9,9 @@ from .. import backends, dtypes
 from ..backends.batching import batched_generator
 from ..backends.batching_rules import VmapError
 from ..backends.device import Device, DeviceLike, backend_for
-from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number, prepare_cast
 from ..core.composed import as_method, recorded_as
+from ..core.dispatch import apply
 from ..core.op import op
 from ..core.storage import (
     contiguous_format,
@@ -61,7 +62,8 @@ def convert_dtype(xp: Namespace, input: Array, dtype: dtypes.dtype) -> Array:
     >>> convert_dtype(tensor([1.7]), int64)
     tensor([1])
     """
-    return input.astype(dtypes.array_type(dtype))
+    array_type = dtypes.array_type(dtype)
+    return prepare_cast(input, array_type).astype(array_type)
 
 
 # The engine converts each gradient to the dtype of its tensor.
@@ -116,7 +118,10 @@ def to(
     output = input
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if dtype is not None and dtype is not output.dtype:
-        output = convert_dtype(output, dtype)
+        if dtype.is_storage:  # by the general path, whose result is marked as `Stored`
+            output = apply(convert_dtype.op, (output,), {"dtype": dtype})
+        else:
+            output = convert_dtype(output, dtype)
     if device is not None and backend_for(device).name != backends.of(output._array).name:
         output = to_device(output, Device(device), output.device)
     in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
@@ -282,7 +287,7 @@ def scalar_array(xp: Namespace, name: str, input: Array, value: Any, hint: str) 
             name, "a complex value cannot be written among real numbers",
             {"input": input.dtype, "value": value.dtype},
         )  # fmt: skip
-    return value.astype(input.dtype)
+    return prepare_cast(value, input.dtype).astype(input.dtype)
 
 
 fill.vjp(

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import DeviceLike, backend_for
-from ..backends.numpy import Array, Namespace, Number
+from ..backends.numpy import Array, Namespace, Number, prepare_cast
 from ..core.autograd.versions import InferenceVersionCounter
 from ..core.composed import as_method, write_into
 from ..core.error_messages import check_memory, is_too_large, memory_error
@@ -38,6 +38,7 @@ from ..errors import (
     ArgumentError,
     DTypeError,
     InvalidValueError,
+    NotForTypesError,
     ShapeError,
     ShapeValueError,
     ValueRangeError,
@@ -94,6 +95,19 @@ def require_strided(op: str, layout: layout | None) -> None:
         raise InvalidValueError(op, f"tensors here are strided ones, got layout={layout!r}")
 
 
+def refuse_storage_dtype(op: str, dtype: Any) -> None:
+    """Raise NotForTypesError for a dtype for storage: no values are computed in it."""
+    if dtype in dtypes.STORED:
+        name = dtypes.of(dtype).name
+        raise NotForTypesError(
+            op, f"not implemented for {name}, which is for storage", {"dtype": name},
+            f"make it of another dtype, and convert it: .to(torch.{name})",
+        )  # fmt: skip
+
+
+COMPUTED = ("arange", "linspace", "logspace", "range")
+"""Creation functions that compute values, and so have no dtypes for storage."""
+
 OPTIONS = {
     "out": None, "dtype": None, "layout": None, "device": None, "requires_grad": False,
     "pin_memory": False,
@@ -119,6 +133,8 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
         if out is not None:
             dtype, device = out.dtype if dtype is None else dtype, out.device
         array_dtype = None if dtype is None else dtypes.array_type(dtype)
+        if name in COMPUTED:
+            refuse_storage_dtype(name, array_dtype)
         backend = backend_for(device)
         if takes_sizes and math.prod(args) > LARGE:
             check_memory(name, args, array_dtype or _dtype_or_default(None), backend.xp)
@@ -150,6 +166,11 @@ def scalar_of(op: str, value: Number) -> Any:
             "value.expand(size) keeps the graph; value.item() does not",
         )  # fmt: skip
     return value.item()
+
+
+def fit_scalar(value: Any, dtype: Any) -> Any:
+    """Return a scalar within the range of a dtype for storage, as PyTorch converts it."""
+    return prepare_cast(np.asarray(value), dtype).item() if dtype in dtypes.STORED else value
 
 
 def _dtype_or_default(dtype: DTypeLike) -> Any:
@@ -202,6 +223,7 @@ def full(
     """
     fill_value = scalar_of("full", fill_value)
     array_dtype = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
+    fill_value = fit_scalar(fill_value, array_dtype)
     shape = parse_size("full", (size,))
     check_memory("full", shape, array_dtype, xp)
     return xp.full(shape, fill_value, array_dtype)
@@ -446,6 +468,8 @@ def make_like(
     backend = backends.of(array) if device is None else backend_for(device)
     array_dtype = array.dtype if dtype is None else dtypes.array_type(dtype)
     build = getattr(backend.xp, make)
+    if args:
+        args = tuple(fit_scalar(value, array_dtype) for value in args)
     if not isinstance(input, Tensor):
         return build(array.shape, *args, dtype=array_dtype)
     require_strided(f"{make}_like", layout)
@@ -537,7 +561,8 @@ def _make_new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value
     array_dtype = input._array.dtype if dtype is None else dtypes.array_type(dtype)
     shape = parse_size(f"new_{make}", size)
     check_memory(f"new_{make}", shape, array_dtype, backend.xp)
-    array = getattr(backend.xp, make)(shape, *value, dtype=array_dtype)
+    values = (fit_scalar(number, array_dtype) for number in value)
+    array = getattr(backend.xp, make)(shape, *values, dtype=array_dtype)
     return wrap_new(array, requires_grad)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import DeviceLike, backend_for
-from ..backends.numpy import as_plain_array, mark_shared
+from ..backends.numpy import as_plain_array, mark_shared, prepare_cast
 from ..core.composed import as_method
 from ..core.storage import layout
 from ..core.tensor import Tensor
@@ -67,6 +67,8 @@ def array_from_lists(data: Any, dtype: DTypeLike = None) -> np.ndarray:
             result_dtype.is_floating_point or result_dtype.is_complex
         ):
             check_range(array, result_dtype)
+        if result_dtype.is_storage:
+            array = prepare_cast(array, result_dtype.numpy)
         array = array.astype(result_dtype.numpy, copy=False)
         return array if array.shape == shape else array.reshape(shape)
     except OverflowError:
@@ -286,7 +288,9 @@ def host_array(data: Any, dtype: DTypeLike = None) -> np.ndarray:
     array_dtype = array.dtype if dtype is None else dtypes.array_type(dtype)
     if dtype is None:
         dtypes.of(array_dtype)
-    return as_plain_array(array if array.dtype == array_dtype else array.astype(array_dtype))
+    if array.dtype != array_dtype:
+        array = prepare_cast(array, array_dtype).astype(array_dtype)
+    return as_plain_array(array)
 
 
 def wrap_shared(array: np.ndarray, requires_grad: bool = False) -> Tensor:

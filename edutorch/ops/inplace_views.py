@@ -20,6 +20,7 @@ from ..core.argument_checks import call_as
 from ..core.autograd.tangents import with_tangents
 from ..core.autograd.view_tracking import alias_with_history, notify_write
 from ..core.composed import as_method
+from ..core.dispatch import apply
 from ..core.error_messages import need_tensor, no_tensor
 from ..core.op import movement
 from ..core.storage import (
@@ -226,7 +227,11 @@ def _view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     if first.__class__ is type:
         first = dtypes.as_dtype(first)
     if first.__class__ is dtypes.dtype:
-        return getitem(self, ...) if first is self.dtype else view_dtype(self, first)
+        if first is self.dtype:
+            return getitem(self, ...)
+        if first.is_storage:  # by the general path, whose result is marked as `Stored`
+            return apply(view_dtype.op, (self,), {"dtype": first})
+        return view_dtype(self, first)
     return _view_shape(self, *shape, **named)
 
 

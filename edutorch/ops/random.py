@@ -40,6 +40,7 @@ from .conversion import draw_rows_outside
 from .creation import (
     empty_like,
     parse_size,
+    refuse_storage_dtype,
     require_strided,
     scalar_of,
     wrap_new,
@@ -192,6 +193,7 @@ def floating_dtype(name: str, dtype: DTypeLike) -> Any:
     Raises: DTypeError: not floating-point: integers from [0, 1) would all be 0.
     """
     array_dtype = dtypes.array_type(dtype or dtypes.get_default_dtype())
+    refuse_storage_dtype(name, array_dtype)
     if array_dtype not in dtypes.DIFFERENTIABLE:
         raise DTypeError(
             name, "draws floating numbers", {"dtype": dtype}, "for integers there is randint"
@@ -271,6 +273,8 @@ def randint(
         raise ShapeError("randint", f"needs low < high, got {low} and {high}")
     refuse_complex("randint", dtype=dtype)
     if dtype is not None:
+        if dtypes.as_dtype(dtype).is_floating_point:
+            refuse_storage_dtype("randint", dtypes.array_type(dtype))
         check_bounds("randint", low, high, dtypes.of(dtypes.array_type(dtype)))
     if out is not None:
         dtype, device = dtype or out.dtype, out.device

@@ -282,5 +282,5 @@ for _home in ("numpy.core", "numpy._core"):
     ALLOWED_GLOBALS[f"{_home}.multiarray.scalar"] = AllowedGlobal(make_scalar)
     ALLOWED_GLOBALS[f"{_home}.multiarray._reconstruct"] = AllowedGlobal(make_array)
     ALLOWED_GLOBALS[f"{_home}.numeric._frombuffer"] = AllowedGlobal(from_buffer)
-for _dtype in dtypes.ALL:
+for _dtype in (*dtypes.ALL, *dtypes.STORAGE):
     ALLOWED_GLOBALS[f"torch.{_dtype.name}"] = _dtype

@@ -232,7 +232,7 @@ def find_class(name: str, base: type) -> Any:
 
 
 def dtype_by_name(name: str) -> dtypes.dtype:
-    dtype = {candidate.name: candidate for candidate in dtypes.ALL}.get(name)
+    dtype = {candidate.name: candidate for candidate in (*dtypes.ALL, *dtypes.STORAGE)}.get(name)
     if dtype is None:
         raise ValueError(f"there is no dtype {name!r}")
     return dtype

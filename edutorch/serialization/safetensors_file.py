@@ -35,6 +35,8 @@ METADATA_KEYS = ("crc32", "format", "structure")
 _TYPES = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": dtypes.bfloat16.numpy,
     "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8, "U8": np.uint8,
+    "F8_E4M3": dtypes.float8_e4m3fn.numpy, "F8_E5M2": dtypes.float8_e5m2.numpy,
+    "F8_E4M3FNUZ": dtypes.float8_e4m3fnuz.numpy, "F8_E5M2FNUZ": dtypes.float8_e5m2fnuz.numpy,
     "U16": np.uint16, "U32": np.uint32, "U64": np.uint64, "BOOL": np.bool_, "C64": np.complex64,
 }  # fmt: skip
 
@@ -86,9 +88,6 @@ def read(data: bytes, name: str, where: MapLocation, weights_only: bool = True) 
     """
     arrays, metadata = parse_file(data, name)
     if not any(metadata.get(mark) == FORMAT or mark in ("structure", "crc32") for mark in metadata):
-        for key, array in arrays.items():
-            if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-                raise CheckpointError("load", f"{name}: {key} is {array.dtype}, unknown to tensors")
         return OrderedDict(
             (key, move_to_location(wrap(arrays[key]), "cpu", where)) for key in arrays
         )

@@ -19,7 +19,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...backends.numpy import Array, ArrayOrTensor
+from numpy import ndarray
+
+from ...backends.numpy import Array, ArrayOrTensor, Stored
+from ...dtypes import STORED
 from ...errors import CodeLocation, Source, read_line
 from ...events import GradientAccumulated, emit
 from ...modes import current
@@ -45,6 +48,8 @@ LEAF = Leaf()
 
 def fill(tensor: Tensor, array: Array) -> Tensor:
     """Set every slot of a new tensor that holds `array` and has no history."""
+    if array.__class__ is ndarray and array.dtype in STORED:
+        array = array.view(Stored)
     tensor._array = array
     tensor._node = tensor._grad = tensor._writes = tensor._base = tensor._hooks = None
     return tensor
