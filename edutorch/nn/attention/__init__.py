@@ -1,4 +1,7 @@
-"""`torch.nn.attention`: the choice of attention kernels, which has no effect here."""
+"""`torch.nn.attention`: the choice of attention kernels, which has no effect here.
+
+`flex_attention.py` is attention with a mask or a bias that a function describes.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import enum
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ..backends import cuda
-from ..errors import ArgumentError
+from ...backends import cuda
+from ...errors import ArgumentError
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
