@@ -471,3 +471,20 @@ def is_pruned(module: Module) -> bool:
     False
     """
     return any(find_hook(child) is not None for child in module.modules())
+
+
+# PyTorch's private names, which classes of others that derive from these call -------------------
+
+_validate_pruning_amount_init = check_amount
+_validate_pruning_amount = _compute_nparams_toprune = resolve_count
+_compute_norm = channel_norms
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    """Raise unless a tensor has channels."""
+    check_matrix(t, 0)
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    """Raise unless a tensor has channels along `dim`."""
+    check_matrix(t, dim)
