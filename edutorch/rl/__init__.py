@@ -10,7 +10,7 @@ from __future__ import annotations
 from .buffers import ReplayBuffer, RolloutBuffer, Transitions
 from .environments import evaluate, make_envs
 from .returns import discounted_returns, gae
-from .watching import watch
+from .rendering import watch
 
 __all__ = [
     "ReplayBuffer", "RolloutBuffer", "Transitions", "discounted_returns", "evaluate", "gae",

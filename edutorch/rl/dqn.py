@@ -1,7 +1,7 @@
 """DQN, deep Q-learning: learn what each action is worth, from any steps, also old ones.
 
     target = r + γ · max Q_old(s', ·) · (1 - d)
-    loss = huber(Q(s, a), target)
+    loss = mean((Q(s, a) - target)²)
 
 Steps are kept in a buffer and drawn at random. Q_old is a copy of the network that is renewed now
 and then: a target that moved with every update would be chased in vain. With a probability ε,
@@ -36,18 +36,18 @@ class Settings(NamedTuple):
     """The settings of the algorithm."""
 
     total_timesteps: int = 80_000
-    num_envs: int = 8
+    num_envs: int = 16
     learning_starts: int = 1_000  # steps before the first update
-    updates_per_step: int = 2  # after each step of all environments
-    renew_every: int = 200  # updates, then the target network is renewed
-    capacity: int = 50_000
-    batch_size: int = 64
+    updates_per_step: int = 1  # after each step of all environments
+    renew_every: int = 50  # updates, then the target network is renewed
+    capacity: int = 20_000
+    batch_size: int = 256
     lr: float = 1e-3  # decreases to 0
     gamma: float = 0.99
-    explore_until: float = 0.3  # of all steps: then ε has decreased from 1 to
+    explore_until: float = 0.15  # of all steps: then ε has decreased from 1 to
     epsilon: float = 0.04
     examinations: int = 20
-    width: int = 128
+    width: int = 64
 
 
 class QNetwork(nn.Module):
@@ -75,7 +75,7 @@ def q_loss(network: QNetwork, target: QNetwork, batch: Transitions, gamma: float
         future = target(batch.next_states).gather(1, best)[:, 0]
         wanted = batch.rewards + gamma * future * (1 - batch.terminated)
     worth = network(batch.states).gather(1, batch.actions[:, None])[:, 0]
-    return F.smooth_l1_loss(worth, wanted)
+    return F.mse_loss(worth, wanted)
 
 
 def train(

@@ -12,7 +12,7 @@ import edutorch
 from edutorch import rl
 from edutorch.errors import ArgumentError, InvalidValueError, MissingExtraError
 from edutorch.rl import environments
-from edutorch.rl.watching import play_frames
+from edutorch.rl.rendering import play_frames
 
 NAMES = ("reinforce", "a2c", "ppo", "dqn")
 SHORT = {
