@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 import edutorch as torch
+from edutorch import nn
+from edutorch.backends import reference_only
 from edutorch.nn import functional as F
 
 FUNCTIONS = {
@@ -46,3 +48,42 @@ def test_a_layout_changes_no_number(name, layout):
         np.testing.assert_allclose(
             theirs.detach().numpy(), ours.detach().numpy(), rtol=1e-4, atol=1e-5
         )
+
+
+def one_column(layer):
+    """Return the gradient behind a layer of the sum over an axis of length 1: it is read-only."""
+    x = (torch.arange(8192.0).reshape(8192, 1) / 8192).requires_grad_()
+    (layer(x * 2).mean(1) ** 3).sum().backward()
+    return x.grad.numpy()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        F.relu, F.gelu, F.silu, F.elu, torch.sigmoid, torch.tanh, torch.exp, F.hardswish,
+        lambda x: F.softmax(x, 0), lambda x: F.layer_norm(x.T, (8192,)).T,
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda x: F.batch_norm(x.view(-1, 1, 1, 1), None, None, training=True).view(-1, 1),
+    ],
+)  # fmt: skip
+def test_a_read_only_gradient_fits_a_kernel(layer):
+    result = one_column(layer)
+    with reference_only():
+        expected = one_column(layer)
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("cell", [nn.RNN, nn.LSTM, nn.GRU])
+def test_a_read_only_gradient_fits_recurrent_kernels(cell):
+    torch.manual_seed(0)
+    model, x = cell(3, 1, batch_first=True), torch.randn(64, 20, 3)
+
+    def gradient():
+        model.zero_grad()
+        (model(x)[0].mean(2) ** 2).sum().backward()
+        return model.weight_hh_l0.grad.numpy().copy()
+
+    result = gradient()
+    with reference_only():
+        expected = gradient()
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

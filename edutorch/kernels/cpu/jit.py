@@ -19,7 +19,7 @@ from ...backends.numpy import Array
 __all__ = [
     "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "BOOL", "FLOAT64_2D", "INT64", "INT64_1D", "SCALAR",
     "TUPLE", "ArgumentType", "are_contiguous_floats", "compile_kernel", "contiguous_gradient",
-    "contiguous_rows", "split_at_axis", "use_wide_vectors",
+    "contiguous_rows", "split_at_axis", "use_wide_vectors", "writable_contiguous",
 ]  # fmt: skip
 
 ArgumentType = Callable[[Any], Any]
@@ -138,8 +138,18 @@ def contiguous_gradient(g: Array, like: Array) -> Any:
     (The gradient of a sum is one broadcast element.)
     """
     if g.__class__ is np.ndarray and like.__class__ is np.ndarray and g.shape == like.shape:
-        return np.ascontiguousarray(g)
+        return writable_contiguous(g)
     return None
+
+
+def writable_contiguous(g: Array) -> Array:
+    """Return an array as a contiguous one that may be written, for which kernels are compiled.
+
+    A broadcast over axes of length 1 (the gradient of `x.mean(1)` where x has one column) is
+    contiguous, but read-only.
+    """
+    contiguous = np.ascontiguousarray(g)
+    return contiguous if contiguous.flags.writeable else contiguous.copy()
 
 
 def contiguous_rows(x: Array) -> Any:

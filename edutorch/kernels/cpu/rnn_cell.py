@@ -26,6 +26,7 @@ from .jit import (
     are_contiguous_floats,
     compile_kernel,
     use_wide_vectors,
+    writable_contiguous,
 )
 from .parallel import parallel_for
 from .vector_math import CONTRACTED, FloatFormat, exp, tanh, vector_function
@@ -216,7 +217,7 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
         if not are_contiguous_floats((x, c), g.dtype):
             return None
         gradients = np.empty_like(x), np.empty_like(c)
-        arrays = (array.reshape(-1) for array in (np.ascontiguousarray(g), x, c))
+        arrays = (array.reshape(-1) for array in (writable_contiguous(g), x, c))
         flat = tuple(gradient.reshape(-1) for gradient in gradients)
         parallel_for(kernel, c.shape[0], *arrays, flat, *c.shape, work=6 * x.size)
         return gradients
@@ -287,7 +288,7 @@ def gru_gates_joint_vjp() -> Callable[..., Any]:
         if not are_contiguous_floats((x, hidden, h), g.dtype):
             return None
         gradients = np.empty_like(x), np.empty_like(x), np.empty_like(h)
-        arrays = (array.reshape(-1) for array in (np.ascontiguousarray(g), x, hidden, h))
+        arrays = (array.reshape(-1) for array in (writable_contiguous(g), x, hidden, h))
         flat = tuple(gradient.reshape(-1) for gradient in gradients)
         parallel_for(kernel, h.shape[0], *arrays, flat, h.shape[1], work=6 * x.size)
         return gradients

@@ -26,6 +26,7 @@ from .jit import (
     are_contiguous_floats,
     compile_kernel,
     use_wide_vectors,
+    writable_contiguous,
 )
 from .matmul import flatten_rows, product
 from .parallel import parallel_for
@@ -228,7 +229,7 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         blas, g, weight = (
             gemm_address(y.dtype),
-            np.ascontiguousarray(g),
+            writable_contiguous(g),
             np.ascontiguousarray(weight),
         )
         if blas is None or not are_contiguous_floats((g, y, gates, h, c, weight)) or not h.size:
@@ -378,7 +379,7 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
         if bias is not None and bias.dtype != x.dtype:
             return None
         shift = np.zeros(x.shape[2], x.dtype) if bias is None else np.ascontiguousarray(bias)
-        g, weight = np.ascontiguousarray(g), np.ascontiguousarray(weight)
+        g, weight = writable_contiguous(g), np.ascontiguousarray(weight)
         weight_t = np.ascontiguousarray(weight.T)
         grad_x, grad_hidden, grad_h0 = np.empty_like(x), np.empty_like(x), np.zeros_like(h)
         arrays = flatten(g, y, x, h, weight, weight_t, shift)
@@ -483,7 +484,7 @@ def rnn_sequence_joint_vjp() -> Callable[..., Any]:
             or not h.size
         ):
             return None
-        g, weight = np.ascontiguousarray(g), np.ascontiguousarray(weight)
+        g, weight = writable_contiguous(g), np.ascontiguousarray(weight)
         grad_x, grad_h0 = np.empty_like(y), np.zeros_like(h)
         arrays, gradients = flatten(g, y, weight), flatten(grad_x, grad_h0)
         sizes, is_tanh = (*y.shape, int(reverse)), nonlinearity == "tanh"
