@@ -15,14 +15,15 @@ from .idx import write_idx
 from .mnist import MNIST
 from .vision import Transform, VisionDataset
 
-TRAINING = 1437
-"""The first so many of 1,797 digits are for training; others have written the rest."""
+TEST_EVERY = 5
+"""Every fifth of 1,797 digits is for testing, so that both parts have the hands of all writers."""
 
 
 def read_digits(image_size: int, train: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return digits N × image_size × image_size of uint8, and their classes."""
     images, labels = load_digits()
-    part = slice(None, TRAINING) if train else slice(TRAINING, None)
+    is_test = np.arange(len(labels)) % TEST_EVERY == TEST_EVERY - 1
+    part = from_numpy(np.flatnonzero(is_test != train))
     pixels = images[part]
     if image_size != 8:
         # As in MNIST the digit takes 20 of 28 pixels, and a border of zeros is around it.
@@ -35,7 +36,7 @@ def read_digits(image_size: int, train: bool) -> tuple[np.ndarray[Any, Any], np.
 
 
 class Digits(VisionDataset):
-    """Handwritten digits: 1,437 to train and 360 of other writers to test, grey.
+    """Handwritten digits: 1,438 to train and 359 to test, grey.
 
     Each item is a PIL image and its digit. They come with scikit-learn (BSD-3), or are copied as
     `edutorch.datasets.write_data` says: nothing is fetched.
@@ -49,7 +50,7 @@ class Digits(VisionDataset):
     >>> data = Digits()
     >>> picture, digit = data[0]
     >>> len(data), picture.size, digit
-    (1437, (28, 28), 0)
+    (1438, (28, 28), 0)
     """
 
     classes = MNIST.classes
@@ -82,7 +83,7 @@ def write_digits(root: Any, copies: int = 9) -> None:
     Args:
         root: the files are written into its folder MNIST/raw.
         copies: how often each digit of the training set is written: the first as it is, the others
-            moved by a pixel or two, and mixed. The test set is written once, as it is.
+            moved by a pixel, and mixed. The test set is written once, as it is.
 
     Raises: FileExistsError: there are files already, which may be the real ones.
 
@@ -90,7 +91,7 @@ def write_digits(root: Any, copies: int = 9) -> None:
     >>> with tempfile.TemporaryDirectory() as root:
     ...     write_digits(root, copies=2)
     ...     len(MNIST(root))
-    2874
+    2876
     """
     folder = Path(root).expanduser() / "MNIST" / "raw"
     names = [file.name.removesuffix(".gz") for file in MNIST.resources]
@@ -100,7 +101,7 @@ def write_digits(root: Any, copies: int = 9) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.RandomState(0)  # the same files on each machine
     images, labels = read_digits(28, train=True)
-    moves = [(0, 0), *random.randint(-2, 3, (copies - 1, 2)).tolist()]
+    moves = [(0, 0), *random.randint(-1, 2, (copies - 1, 2)).tolist()]
     images = np.concatenate([np.roll(images, move, (1, 2)) for move in moves])
     order = random.permutation(len(images))
     write_idx(folder / names[0], images[order])

@@ -40,7 +40,7 @@ class MNIST(VisionDataset):
     ...     data = MNIST(root, train=False)
     >>> picture, label = data[0]
     >>> len(data), picture.size, picture.mode
-    (360, (28, 28), 'L')
+    (359, (28, 28), 'L')
     """
 
     resources: ClassVar[list[DataFile]] = [
