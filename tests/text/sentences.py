@@ -16,7 +16,8 @@ HARD = [
     "x²+½ Ⅷ ٣٤ 一二 3.14e-5", "naïve Ångström café cafe\u0301 Ñandú", "ΣΑΣ İstanbul ǅ ß ﬁ",
     "日本語のテキスト 中文 한국어 ไทย", "👍🏽 👩‍👩‍👧 🇩🇪 ‽…—“”",
     "\x1c\x1d\x85\u2028\u3000\u200b\ufeff\xa0x",
-    "\x00\x07 \ufffd \ue000", "supercalifragilistic" * 8, "[CLS] <unk> <|endoftext|> [SEP] ##x ▁a",
+    "\x00\x07 a\x0bb\x0cc\x85d \ufffd \ue000",
+    "supercalifragilistic" * 8, "[CLS] <unk> <|endoftext|> [SEP] ##x ▁a",
     "!?.,;:'\"`~@#$%^&*()-+=[]{}|\\/<>", "  two  spaces   three    four ", "ＡＢＣ１２３ ①② ªº",
 ]  # fmt: skip
 """What tokenizers get wrong: white space, endings, digits, accents, scripts, control characters."""

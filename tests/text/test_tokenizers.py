@@ -15,7 +15,7 @@ from edutorch.text.tokenizers import BPE, TokenizerFileError, Unigram, WordPiece
 from edutorch.text.tokenizers.bpe import byte_characters, word_pattern
 from edutorch.text.tokenizers.tokenizer import Tokenizer
 from edutorch.text.tokenizers.unigram import expected_counts, seed_scores
-from edutorch.text.tokenizers.wordpiece import SPECIAL_TOKENS
+from edutorch.text.tokenizers.wordpiece import SPECIAL_TOKENS, normalize, split_punctuation
 from tests.text.sentences import HARD, load_sentences, manual
 
 VOCAB_SIZE = 800
@@ -238,6 +238,18 @@ def test_every_character_is_in_a_word():
         words = word_pattern().findall(f"a{character}1")
         expected = {"L": [f"a{character}", "1"], "N": ["a", f"{character}1"]}
         assert words == expected.get(category, ["a", character, "1"]), hex(code)
+
+
+def test_bert_cleans_characters_as_tokenizers_does():
+    """Of the first 1,536 and others: later ones may differ by the version of Unicode."""
+    cleaner = library().normalizers.BertNormalizer()
+    splitter = library().pre_tokenizers.BertPreTokenizer()
+    for code in [*range(0x600), *range(0x2000, 0x2060), 0x3000, 0x4E00, 0x2B920, 0xFFFD, 0x1F600]:
+        text = f"a{chr(code)}b"
+        cleaned = normalize(text, lowercase=True, strip_accents=True)
+        assert cleaned == cleaner.normalize_str(text), hex(code)
+        words = [word for word, _ in splitter.pre_tokenize_str(cleaned)]
+        assert list(split_punctuation(cleaned)) == words, hex(code)
 
 
 def test_wordpiece_settings():

@@ -32,9 +32,12 @@ MAX_CHARACTERS = 100
 
 IDEOGRAPHS = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
+    (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
 )  # fmt: skip
-"""Chinese characters: each is a word, since no spaces stand between the words."""
+"""Chinese characters: each is a word, since no spaces stand between the words.
+
+The bounds are those of `tokenizers`; in BERT's own program the sixth begins at 0x2B820.
+"""
 
 
 class WordPiece(Tokenizer):
@@ -244,11 +247,13 @@ def normalize(text: str, lowercase: bool, strip_accents: bool) -> str:
     """
     characters = []
     for character in text:
-        if is_white_space(character):
+        if character in "\t\n\r" or unicodedata.category(character)[0] == "Z":
             characters.append(" ")
+        elif character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Co"):
+            continue  # what could not be decoded, and control characters
         elif is_ideograph(character):
             characters.append(f" {character} ")
-        elif character != "\ufffd" and unicodedata.category(character)[0] != "C":
+        else:
             characters.append(character)
     text = "".join(characters)
     if strip_accents:  # "é" is taken apart into "e" and an accent
@@ -256,11 +261,6 @@ def normalize(text: str, lowercase: bool, strip_accents: bool) -> str:
         text = "".join(part for part in parts if unicodedata.category(part) != "Mn")
     # Letter by letter: the lower form of a Greek sigma does not depend on where it stands.
     return "".join(character.lower() for character in text) if lowercase else text
-
-
-def is_white_space(character: str) -> bool:
-    """Whether a character is white space for Unicode: four control characters are not."""
-    return character.isspace() and not "\x1c" <= character <= "\x1f"
 
 
 def is_ideograph(character: str) -> bool:
