@@ -257,3 +257,9 @@ def test_bad_fields_and_iterators(table):
         _ = train.txt
     with pytest.raises(NotImplementedError, match="number of batches is unknown"):
         len(data.Iterator(train, 2, batch_size_fn=lambda new, count, size: count))
+    text.build_vocab(train)
+    by_words = data.Iterator(
+        train, 4, batch_size_fn=lambda new, count, size: size + len(new.text), train=False,
+        sort_key=lambda example: len(example.text),
+    )  # fmt: skip
+    assert [len(batch) for batch in list(by_words)] == [2, 1, 1]

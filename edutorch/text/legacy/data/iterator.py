@@ -16,6 +16,10 @@ SizeFunction = Callable[[Any, int, int], int]
 """Returns the size of a batch with one example more: (example, count, size so far)."""
 
 
+class UnknownLengthError(NotHereError, TypeError):
+    """The number of batches is not known before. (`list` asks for it, and minds no TypeError.)"""
+
+
 class Iterator:
     """Batches of a data set.
 
@@ -90,14 +94,18 @@ class Iterator:
 
     def __len__(self) -> int:
         if self.batch_size_fn is not None:
-            raise NotHereError("Iterator", "with batch_size_fn the number of batches is unknown")
+            raise UnknownLengthError(
+                "Iterator", "with batch_size_fn the number of batches is unknown"
+            )
         return math.ceil(len(self.dataset) / self.batch_size)
 
     def __iter__(self) -> BaseIterator[Batch]:
         while True:
             for examples in self.create_batches():
                 self.iterations += 1
-                if self.sort_within_batch:  # the longest first, as pack_padded_sequence wants it
+                if self.sort_within_batch and self.sort:
+                    examples.reverse()
+                elif self.sort_within_batch:  # the longest first, for pack_padded_sequence
                     examples.sort(key=self.sort_key, reverse=True)
                 yield Batch(examples, self.dataset, self.device)
             if not self.repeat:
