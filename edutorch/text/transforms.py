@@ -12,13 +12,14 @@ from ..dtypes import dtype as DType
 from ..dtypes import int64
 from ..errors import ArgumentError, InvalidValueError
 from ..nn import functional as F
+from ..ops import rand, randint_like, where
 from . import functional
 from .tokenizers import BPE, WordPiece
 from .vocab import Vocab
 
 __all__ = [
-    "AddToken", "BERTTokenizer", "GPT2BPETokenizer", "LabelToIndex", "PadTransform", "Sequential",
-    "StrToIntTransform", "ToTensor", "Truncate", "VocabTransform",
+    "AddToken", "BERTTokenizer", "GPT2BPETokenizer", "LabelToIndex", "MaskTransform", "PadTransform",
+    "Sequential", "StrToIntTransform", "ToTensor", "Truncate", "VocabTransform",
 ]  # fmt: skip
 
 
@@ -152,6 +153,51 @@ class StrToIntTransform(nn.Module):
     def forward(self, input: Any) -> Any:
         """Return the integers."""
         return functional.str_to_int(input)
+
+
+class MaskTransform(nn.Module):
+    """Hides random tokens, for a model that learns to fill them in.
+
+    Of the tokens that are chosen, 80 % become the mask, 10 % another token, and 10 % stay.
+
+    Args:
+        vocab_len: the size of the vocabulary.
+        mask_idx, bos_idx, pad_idx: the ids of the mask, the beginning and the padding; the last is
+            never chosen.
+        mask_bos: whether the beginning may be chosen.
+        mask_prob: the probability of being chosen.
+
+    Shape: (batch, tokens) → (batch, tokens), (chosen tokens,), (batch, tokens): the tokens with
+        masks, the true ids of the chosen ones, and 1 where they stand.
+
+    Paper: Devlin et al., arXiv:1810.04805.
+    """
+
+    mask_mask_prob = 0.8
+    rand_mask_prob = 0.1
+
+    def __init__(
+        self, vocab_len: int, mask_idx: int, bos_idx: int, pad_idx: int, mask_bos: bool = False,
+        mask_prob: float = 0.15,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.vocab_len, self.mask_idx, self.bos_idx, self.pad_idx = (
+            vocab_len, mask_idx, bos_idx, pad_idx
+        )  # fmt: skip
+        self.mask_bos, self.mask_prob = mask_bos, mask_prob
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the masked tokens, the true ids of the chosen ones, and where they stand."""
+        may_choose = tokens != self.pad_idx
+        if not self.mask_bos:
+            may_choose = may_choose & (tokens != self.bos_idx)
+        is_chosen = may_choose & (rand(tokens.shape, device=tokens.device) < self.mask_prob)
+        lot = rand(tokens.shape, device=tokens.device)
+        is_hidden = is_chosen & (lot < self.mask_mask_prob)
+        is_other = is_chosen & ~is_hidden & (lot < self.mask_mask_prob + self.rand_mask_prob)
+        masked = tokens.masked_fill(is_hidden, self.mask_idx)
+        masked = where(is_other, randint_like(tokens, self.vocab_len), masked)
+        return masked, tokens[is_chosen], is_chosen.long()
 
 
 class GPT2BPETokenizer(nn.Module):

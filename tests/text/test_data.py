@@ -115,6 +115,23 @@ def test_transforms_in_a_row():
     assert transforms.StrToIntTransform()([["1"], ["2", "3"]]) == [[1], [2, 3]]
 
 
+def test_masks():
+    torch.manual_seed(0)
+    tokens = torch.randint(10, 100, (50, 40))
+    tokens[:, 0], tokens[:, 30:] = 1, 2
+    transform = transforms.MaskTransform(100, mask_idx=3, bos_idx=1, pad_idx=2)
+    masked, targets, mask = transform(tokens)
+    chosen = mask.bool()
+    assert not chosen[:, 0].any() and not chosen[:, 30:].any()
+    assert targets.tolist() == tokens[chosen].tolist()
+    assert torch.equal(masked[~chosen], tokens[~chosen])
+    assert 0.12 < chosen[:, 1:30].float().mean().item() < 0.18
+    assert 0.7 < (masked[chosen] == 3).float().mean().item() < 0.9
+    assert 0.04 < (masked[chosen] == targets).float().mean().item() < 0.2
+    everything = transforms.MaskTransform(100, 3, 1, 2, mask_bos=True, mask_prob=1.0)
+    assert everything(tokens)[2].sum().item() == 50 * 30
+
+
 def test_labels(tmp_path):
     (tmp_path / "labels.txt").write_text("pos\nneg\n")
     labels = transforms.LabelToIndex(label_path=tmp_path / "labels.txt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 
 import pytest
@@ -155,7 +156,7 @@ def test_missing_vectors(tmp_path):
         (b"the 1 2\ncat 1\n", r"line 2 of .* has another count of numbers"),
         (b"the 1 2\ncat 1 x\n", r"line 2 of .* is damaged: could not convert"),
         (b"the 1 2\n\ncat 1 nan\n", r"line 3 of .* has a number that is not finite"),
-        (b"the 1 2\n\xff\xfe 1 2\n", r"line 2 of .* is damaged"),
+        (b"the 1 2\n\xff\xfe 1 \xff\n", r"line 2 of .* is damaged"),
         (b"the 1 2\ncat 1 2 3\n", r"(?s)line 2 of .*'cat'.*2 numbers.*= 3"),
         (b"\n\n", "has no vectors"),
         (b"", "has no vectors"),
@@ -167,6 +168,23 @@ def test_damaged_vectors(tmp_path, text, message):
     with pytest.raises(VectorFileError, match=message):
         Vectors("v.txt", cache=tmp_path)
     assert not (tmp_path / "v.txt.pt").exists()
+
+
+def test_words_that_are_no_utf8_are_left_out(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"the 1 2\n\xff\xfe 3 4\ncat 5 6\n")
+    with pytest.warns(UserWarning, match=r"1 words of .*v\.txt are not in UTF-8"):
+        vectors = Vectors("v.txt", cache=tmp_path)
+    assert vectors.itos == ["the", "cat"] and vectors["cat"].tolist() == [5, 6]
+
+
+def test_compressed_vectors(tmp_path):
+    data = gzip.compress(b"the 1 2\ncat 3 4\n" * 50)
+    (tmp_path / "v.vec.gz").write_bytes(data)
+    assert Vectors("v.vec.gz", cache=tmp_path)["cat"].tolist() == [3, 4]
+    for damaged in (data[:30], b"nonsense", data[:20] + b"\xff\xff" + data[22:]):
+        (tmp_path / "w.gz").write_bytes(damaged)
+        with pytest.raises(VectorFileError, match=r"w\.gz is no complete \.gz"):
+            Vectors("w.gz", cache=tmp_path)
 
 
 def test_a_cache_of_torchtext(tmp_path):

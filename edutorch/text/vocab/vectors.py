@@ -6,7 +6,9 @@ kept beside it, as a file of tensors with the ending .pt.
 
 from __future__ import annotations
 
+import gzip
 import math
+import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...errors import EdutorchError, InvalidValueError
+from ...errors import EdutorchError, InvalidValueError, warn
 from ...ops import from_numpy, stack, zeros
 from ...serialization import CheckpointError, load, save
 
@@ -24,18 +26,23 @@ class VectorFileError(EdutorchError, RuntimeError):
     """A file of vectors is damaged; the line is named."""
 
 
+class MissingVectorsError(FileNotFoundError, RuntimeError):
+    """There is no such file of vectors. (torchtext raises a RuntimeError here.)"""
+
+
 class Vectors:
     """A vector for each word of a file.
 
     Args:
-        name: the file, as it is or in `cache`: text with a word and its numbers in each line.
+        name: the file, as it is or in `cache`: a text, or one compressed as .gz, with a word and
+            its numbers in each line. Words that are not in UTF-8 are left out, with a warning.
         cache: the folder of the file, and of what is kept of it. Default: .vector_cache
         url: accepted, as torchtext has it; nothing is downloaded.
         unk_init: returns the vector of an unknown word, from an empty one; default: zeros.
         max_vectors: read only so many words from the top of the file, where the frequent ones are.
 
     Raises:
-        FileNotFoundError: the file is neither there nor in `cache`.
+        MissingVectorsError (a FileNotFoundError): the file is neither there nor in `cache`.
         VectorFileError (a RuntimeError): a line is damaged.
     """
 
@@ -53,7 +60,10 @@ class Vectors:
         if kept.is_file() and kept.stat().st_mtime >= file.stat().st_mtime:
             self.itos, self.vectors = read_cache(kept)
         else:
-            self.itos, self.vectors = read_vectors(file, max_vectors)
+            try:
+                self.itos, self.vectors = read_vectors(file, max_vectors)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise VectorFileError("Vectors", f"{file} is no complete .gz: {error}") from error
             folder.mkdir(parents=True, exist_ok=True)
             save({"itos": self.itos, "vectors": self.vectors}, kept)
         self.stoi = {word: index for index, word in enumerate(self.itos)}
@@ -65,7 +75,7 @@ class Vectors:
             if file.is_file():
                 return file
         source = f" (of {url.rpartition('/')[2]})" if url else ""
-        raise FileNotFoundError(
+        raise MissingVectorsError(
             f"{type(self).__name__}: {folder / name.name} is not there"
             f"\n  hint: nothing is downloaded; put the published {name.name}{source} into {folder}"
         )
@@ -159,7 +169,7 @@ class CharNGram(Vectors):
 
 def iterate_lines(file: Path, limit: int | None) -> Iterator[tuple[int, list[bytes]]]:
     """Yield the number of each line and what stands between its spaces, without the header."""
-    with open(file, "rb") as lines:
+    with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             fields = line.rstrip().split(b" ")
             if number == 1 and len(fields) == 2:  # FastText's: how many words, how many numbers
@@ -179,7 +189,7 @@ def read_vectors(file: Path, max_vectors: int | None) -> tuple[list[str], Tensor
     """
     words: dict[str, None] = {}
     values = array("f")
-    dim = 0
+    dim = skipped = 0
     for number, (word, *fields) in iterate_lines(file, max_vectors):
         where = f"line {number} of {file}"
         dim = dim or len(fields)
@@ -192,15 +202,21 @@ def read_vectors(file: Path, max_vectors: int | None) -> tuple[list[str], Tensor
                 },
             )  # fmt: skip
         try:
-            text = word.decode()
             row = array("f", map(float, fields))
-        except ValueError as error:  # UnicodeDecodeError is one
+        except ValueError as error:
             raise VectorFileError("Vectors", f"{where} is damaged: {error}") from error
         if not all(map(math.isfinite, row)):
             raise VectorFileError("Vectors", f"{where} has a number that is not finite")
+        try:
+            text = word.decode()
+        except UnicodeDecodeError:  # there are a few in published files
+            skipped += 1
+            continue
         if text not in words:  # a few words stand there twice
             words[text] = None
             values.extend(row)
+    if skipped:
+        warn(f"Vectors: {skipped} words of {file} are not in UTF-8, and left out")
     if not words:
         raise VectorFileError("Vectors", f"{file} has no vectors")
     table = np.frombuffer(values, np.float32).reshape(len(words), dim).copy()
