@@ -18,8 +18,8 @@ from .tokenizers import BPE, WordPiece
 from .vocab import Vocab
 
 __all__ = [
-    "AddToken", "BERTTokenizer", "GPT2BPETokenizer", "LabelToIndex", "MaskTransform", "PadTransform",
-    "Sequential", "StrToIntTransform", "ToTensor", "Truncate", "VocabTransform",
+    "AddToken", "BERTTokenizer", "GPT2BPETokenizer", "LabelToIndex", "MaskTransform",
+    "PadTransform", "Sequential", "StrToIntTransform", "ToTensor", "Truncate", "VocabTransform",
 ]  # fmt: skip
 
 
