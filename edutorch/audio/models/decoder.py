@@ -100,8 +100,8 @@ class CTCDecoder:
     >>> decoder = audio.models.decoder.ctc_decoder(None, ["-", "|", "a", "b"], log_add=True)
     >>> probabilities = tensor([[[0.6, 0.0, 0.4, 0.0], [0.6, 0.0, 0.4, 0.0]]])
     >>> best = decoder((probabilities + 1e-9).log())[0][0]  # --: 0.36, but a-, -a and aa: 0.64
-    >>> decoder.idxs_to_tokens(best.tokens), round(math.exp(best.score), 2)
-    (['a'], 0.64)
+    >>> decoder.idxs_to_tokens(best.tokens), f"{math.exp(best.score):.2f}"
+    (['a'], '0.64')
     """
 
     def __init__(
