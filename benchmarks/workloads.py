@@ -160,6 +160,19 @@ def loader(torch: ModuleType, change: Change = same) -> Work:
     return epoch
 
 
+def mel(torch: ModuleType, change: Change = same) -> Work:
+    """The mel spectrograms of 16 seconds of sound: what MelSpectrogram does, in both libraries."""
+    x, window = normal_values(torch, 16, 16_000), torch.hann_window(400)
+    filters = normal_values(torch, 201, 128).abs()
+
+    def step() -> Any:
+        spectra = torch.stft(x, 400, 200, 400, window, return_complex=True)
+        powers = spectra.abs().pow(2.0)
+        return torch.matmul(powers.transpose(-1, -2), filters).transpose(-1, -2)
+
+    return step
+
+
 WORKLOADS = {
     "mlp": Workload("MLP 784-128-10, batch 64", mlp(64, 784, 128, 10), 0.5),
     "wide": Workload("MLP 784-1024-1024-10, batch 256", mlp(256, 784, 1024, 1024, 10), 0.45),
@@ -176,6 +189,7 @@ WORKLOADS = {
     "vae": Workload("VAE 784-400-20, batch 128", vae()),
     "dqn": Workload("DQN 4-128-128-2, batch 128", dqn),
     "scalars": Workload("100 ops on single numbers", scalars, 0.8),
+    "mel": Workload("mel spectrograms, 16 x 1 s at 16 kHz", mel, 1.0),
     "loader": Workload("DataLoader, 60k x 784, batch 64", loader, 0.2),
 }
 

@@ -55,9 +55,9 @@ def test_gradients_of_filters():
 def test_several_filters():
     x = edutorch.tensor(RANDOM.standard_normal((2, 30)).astype(np.float32))
     a, b = edutorch.tensor([A, [1.0, 0.0, 0.0]]), edutorch.tensor([B, [0.5, 0.0, 0.0]])
-    each = F.lfilter(x, a, b, clamp=False)
+    filtered = F.lfilter(x, a, b, clamp=False)
     alone = [F.lfilter(x[i], a[i], b[i], clamp=False) for i in range(2)]
-    assert edutorch.allclose(each, edutorch.stack(alone))
+    assert edutorch.allclose(filtered, edutorch.stack(alone))
     every = F.lfilter(x, a, b, clamp=False, batching=False)
     assert every.shape == (2, 2, 30)
     assert edutorch.allclose(every[:, 1], x / 2)
