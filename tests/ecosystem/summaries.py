@@ -57,14 +57,18 @@ def project(name: str, gradient: np.ndarray) -> list[float]:
 
 
 def summarize_training(
-    model: Any, loss_of: Callable[[Any], tuple[Any, Any]], lr: float = 0.01
+    model: Any,
+    loss_of: Callable[[Any], tuple[Any, Any]],
+    lr: float = 0.01,
+    gain: float = 2**0.5,
 ) -> dict[str, Any]:
     """Return what a model with weights drawn by name computes, before and after one step of SGD.
 
     Args:
         loss_of: of the model: its output, and the loss that is derived.
+        gain: of the weights: see `weights_by_name`.
     """
-    model.load_state_dict(weights_by_name(model.state_dict()))
+    model.load_state_dict(weights_by_name(model.state_dict(), gain=gain))
     model.eval()
     output, loss = loss_of(model)
     loss.backward()
