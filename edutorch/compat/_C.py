@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
+from edutorch.backends.device import device
 from edutorch.core.subclasses import DisableTorchFunctionSubclass
 from edutorch.core.tensor import Tensor
 from edutorch.modes import override_modes
+from edutorch.nn.modules.state_dict import parse_to
 
 __all__ = [
     "DispatchKey", "DispatchKeySet", "DisableTorchFunctionSubclass", "_ExcludeDispatchKeyGuard",
     "_TensorMeta", "_disabled_torch_function_impl", "_get_tracing_state", "_log_api_usage_once",
+    "_nn",
 ]  # fmt: skip
 
 _TensorMeta = type(Tensor)
@@ -67,3 +71,13 @@ def _ExcludeDispatchKeyGuard(keys: frozenset[str]) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """Return what `Module.to` is asked for: device, dtype, non_blocking, memory_format."""
+    asked, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+    return None if asked is None else device(asked), dtype, non_blocking, memory_format
+
+
+_nn = SimpleNamespace(_parse_to=_parse_to)
+"""Compiled functions behind `torch.nn`: Lightning and fastai read arguments of `to` with one."""

@@ -63,7 +63,9 @@ def install() -> None:
     placeholders.install()
     # Libraries evaluate the annotations of a module with their own names, and Pyro reads the name.
     Module.__annotations__ = get_type_hints(Module)
-    vars(sys.modules[_OURS])["__name__"] = "torch"
+    vars(sys.modules[_OURS]).update(
+        __name__="torch", torch=sys.modules[_OURS]
+    )  # kornia: torch.torch
     # Scripts check `torch.__version__ >= "2.0"`: return the version of PyTorch that we follow.
     vars(sys.modules[_OURS])["__version__"] = version.__version__
     importlib.import_module(f"{_OURS}.ecosystem_modules")  # named by the table there

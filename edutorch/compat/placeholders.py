@@ -16,15 +16,20 @@ from edutorch.errors import NotHereError
 NO_STREAMS = "all work on a GPU goes through one stream, and is not captured"
 
 NO_SCRIPTS = "there is no TorchScript: functions and modules stay Python"
+ONE_PROCESS = "there is one process: no tensor is spread over several"
+NO_SYMBOLS = "sizes are numbers: there are no symbolic ones"
 NO_MODES = "a mode that all functions go through is not supported; __torch_function__ of a class is"
 
-NAMES: dict[str, tuple[str, str]] = {
-    "": ("PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction", NO_SCRIPTS),
-    "cuda": ("CUDAGraph Stream Event ExternalStream StreamContext graph", NO_STREAMS),
-    "jit": ("ScriptModule ScriptFunction RecursiveScriptModule TracedModule", NO_SCRIPTS),
-    "overrides": ("TorchFunctionMode", NO_MODES),
-}
-"""By module, without "edutorch.": the names, and what is missing."""
+NAMES = (
+    ("", NO_SCRIPTS, "PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction"),
+    ("", NO_SYMBOLS, "SymInt SymFloat SymBool"),
+    ("", "there are no complex numbers of 32 bits", "complex32 chalf"),
+    ("cuda", NO_STREAMS, "CUDAGraph Stream Event ExternalStream StreamContext graph"),
+    ("distributed.tensor", ONE_PROCESS, "DTensor DeviceMesh Partial Replicate Shard"),
+    ("jit", NO_SCRIPTS, "ScriptModule ScriptFunction RecursiveScriptModule TracedModule"),
+    ("overrides", NO_MODES, "TorchFunctionMode"),
+)
+"""Modules, without "edutorch.", what is missing, and the names."""
 
 
 class Placeholder(type):
@@ -55,7 +60,7 @@ def placeholder(module: str, name: str, sentence: str) -> type:
 
 def install() -> None:
     """Put the placeholders into their modules, where these have no such name of their own."""
-    for path, (names, sentence) in NAMES.items():
+    for path, sentence, names in NAMES:
         theirs = f"torch.{path}".rstrip(".")
         module = import_module(f"edutorch.{path}".rstrip("."))
         for name in names.split():

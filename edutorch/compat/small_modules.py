@@ -211,6 +211,11 @@ add_module(
 )  # fmt: skip
 
 
+add_module(
+    "_dynamo.eval_frame", "`torch._dynamo.eval_frame`: compiled modules.", __getattr__=load_compiler
+)
+
+
 class TransformGetItemToIndex(nullcontext):
     """A context in which `vmap` indexes with batched indices: here it always does."""
 
@@ -242,3 +247,6 @@ add_module(
     "distributed", "`torch.distributed`: there is one process, as in a PyTorch built without it.",
     is_available, is_initialized,
 )  # fmt: skip
+add_module(
+    "distributed.tensor", "`torch.distributed.tensor`: tensors in parts, on several machines."
+)

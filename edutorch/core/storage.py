@@ -7,12 +7,17 @@ every case; the format says only which axis has the smallest stride: the last on
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import Device
 from ..backends.numpy import Array
+from ..errors import EdutorchError
 from .error_messages import no_tensor
 from .shapes import missing_dim
 
@@ -126,6 +131,10 @@ def make_in_order(
     return make(tuple(shape[axis] for axis in order)).transpose(inverse)
 
 
+class StorageFileError(EdutorchError, RuntimeError):
+    """A file cannot be the memory of a storage."""
+
+
 # Storages -----------------------------------------------------------------------------
 
 
@@ -192,7 +201,33 @@ class UntypedStorage:
     def __len__(self) -> int:
         return self.size()
 
-    def __getitem__(self, index: int) -> Any:
+    @classmethod
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
+    ) -> UntypedStorage:
+        """Map a file into memory.
+
+        Args:
+            shared: whether what is written goes to the file; else it stays in this process.
+            nbytes: the number of bytes, from the first one.
+
+        Raises: StorageFileError (a RuntimeError): the file has fewer bytes.
+        """
+        there = os.path.getsize(filename)
+        if not 0 <= nbytes <= there:
+            raise StorageFileError(
+                "UntypedStorage.from_file", f"{str(filename)!r} cannot give so many bytes",
+                {"nbytes": nbytes, "size": there},
+            )  # fmt: skip
+        if not nbytes:
+            return cls(np.empty(0, np.uint8))
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        with open(filename, "r+b" if shared else "rb") as file:
+            return cls(np.frombuffer(mmap.mmap(file.fileno(), nbytes, access=access), np.uint8))
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return StoragePart(self.elements()[index])
         return self.elements()[index].item()
 
     def __iter__(self) -> Iterator[Any]:
@@ -209,6 +244,22 @@ class UntypedStorage:
     def __repr__(self) -> str:
         name = f"torch.storage.{type(self).__name__}"
         return f"[{name}(device={self._backend.device_name}) of size {self.size()}]"
+
+
+class StoragePart(UntypedStorage):
+    """Some of the bytes of a storage: what `storage[2:6]` returns."""
+
+    def nbytes(self) -> int:
+        """Return the number of bytes."""
+        return self._array.nbytes
+
+    def data_ptr(self) -> int:
+        """Return the address of the first byte."""
+        return self._backend.address(self._array)
+
+    def elements(self) -> Any:
+        """Return the bytes as an array of the device."""
+        return self._array
 
 
 class TypedStorage(UntypedStorage):

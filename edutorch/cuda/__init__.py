@@ -6,11 +6,13 @@ The module can be imported, and `is_available()` called, on any machine; the oth
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .. import backends
 from ..backends.cupy import problems
 from ..backends.device import Device, DeviceLike
+from ..core.tensor import Tensor
 from ..errors import OutOfMemory as OutOfMemoryError
 from ..ops.random import default_generator
 from . import amp
@@ -23,6 +25,8 @@ __all__ = [
     "empty_cache",
     "get_device_capability",
     "get_device_name",
+    "get_rng_state",
+    "get_rng_state_all",
     "is_available",
     "is_bf16_supported",
     "is_current_stream_capturing",
@@ -32,6 +36,8 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
     "synchronize",
 ]
 
@@ -96,6 +102,31 @@ def manual_seed_all(seed: int) -> None:
     >>> cuda.manual_seed_all(0)
     """
     manual_seed(seed)
+
+
+def get_rng_state(device: DeviceLike = "cuda") -> Tensor:
+    """Return the state of the generator of a GPU."""
+    return default_generator(backends.get(str(device))).get_state()
+
+
+def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> None:
+    """Restore the state of the generator of a GPU."""
+    default_generator(backends.get(str(device))).set_state(new_state)
+
+
+def get_rng_state_all() -> list[Tensor]:
+    """Return the states of the generators of all GPUs: an empty list without a GPU.
+
+    >>> len(cuda.get_rng_state_all()) == cuda.device_count()
+    True
+    """
+    return [get_rng_state()] if is_available() else []
+
+
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
+    """Restore the states of the generators of all GPUs."""
+    for state in new_states:
+        set_rng_state(state)
 
 
 def synchronize(device: DeviceLike = None) -> None:

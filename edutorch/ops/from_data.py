@@ -11,7 +11,7 @@ from .. import backends, dtypes
 from ..backends.device import DeviceLike, backend_for
 from ..backends.numpy import as_plain_array, mark_shared, prepare_cast
 from ..core.composed import as_method
-from ..core.storage import layout
+from ..core.storage import UntypedStorage, layout
 from ..core.tensor import Tensor
 from ..dtypes import DTypeLike
 from ..errors import (
@@ -415,6 +415,8 @@ def asarray(
     """
     if isinstance(obj, np.generic):  # 0-d, its memory cannot be shared
         obj = np.asarray(obj)
+    if isinstance(obj, UntypedStorage):
+        obj = obj.elements()
     if not isinstance(obj, Tensor) and not isinstance(obj, np.ndarray) and is_buffer(obj):
         obj = np.frombuffer(obj, (dtype or dtypes.get_default_dtype()).numpy)
     y = as_tensor(obj, dtype=dtype, device=device)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import functools
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any, Self
 
 from ..backends.numpy import Array, Namespace
@@ -52,12 +53,18 @@ GLOBAL_HOOKS: dict[str, dict[int, Hook]] = {"step_pre": {}, "step_post": {}}
 class OptimizerHooks:
     """The part of `Optimizer` that holds hooks, by the time at which they are called."""
 
+    # For subclasses that never call `__init__`, as Accelerate's: replaced at the first hook.
+    _hooks: Mapping[str, OrderedDict[int, Hook]] = MappingProxyType({})
+    _inside_step = False
+
     def __init__(self) -> None:
-        self._hooks: dict[str, OrderedDict[int, Hook]] = {}
+        self._hooks = {}
 
     def add_hook(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Add a hook after the others, or before them."""
-        hooks = self._hooks.setdefault(when, OrderedDict())
+        if when not in self._hooks:
+            self._hooks = {**self._hooks, when: OrderedDict()}
+        hooks = self._hooks[when]
         handle = RemovableHandle(hooks, hook)
         if prepend:
             hooks.move_to_end(handle.id, last=False)

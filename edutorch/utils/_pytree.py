@@ -498,6 +498,14 @@ def child_keys(tree: Any, count: int) -> list[Any]:
     return [SequenceKey(index) for index in range(count)]
 
 
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Return the items of a dict, each with its step, and the keys: PyTorch's private helper.
+
+    transformers registers its outputs, which are dicts, with it.
+    """
+    return [(MappingKey(key), value) for key, value in d.items()], list(d)
+
+
 def tree_flatten_with_path(
     tree: object, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:

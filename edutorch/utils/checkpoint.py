@@ -27,8 +27,8 @@ from ..ops.random import default_generator, fork_rng
 from ._pytree import tree_flatten, tree_unflatten
 
 __all__ = [
-    "CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn",
-    "set_checkpoint_early_stop",
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states",
+    "noop_context_fn", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
 
 
@@ -39,6 +39,24 @@ class CheckpointError(EdutorchError, RuntimeError):
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """Return two contexts that do nothing, for the forward and for the recomputation."""
     return nullcontext(), nullcontext()
+
+
+def get_device_states(*args: object) -> tuple[list[str], list[Tensor]]:
+    """Return the devices of tensors other than the CPU, and the states of their generators.
+
+    >>> from edutorch.utils.checkpoint import get_device_states
+    >>> get_device_states(ones(2), "no tensor")
+    ([], [])
+    """
+    tensors = (value for value in args if isinstance(value, Tensor))
+    devices = sorted({str(tensor.device) for tensor in tensors} - {"cpu", "meta"})
+    return devices, [default_generator(device).get_state() for device in devices]
+
+
+def set_device_states(devices: Sequence[str], states: Sequence[Tensor], **settings: Any) -> None:
+    """Restore the states of generators, as `get_device_states` has returned them."""
+    for device, state in zip(devices, states, strict=True):
+        default_generator(device).set_state(state)
 
 
 _EARLY_STOP = [True]

@@ -30,6 +30,9 @@ from ..utils.atomic_files import write_atomically
 
 WEIGHTS = Path(__file__).parent / "weights" / "char_gpt.safetensors"
 
+BITS = 1.67
+"""What these weights need for a character of the topics held out."""
+
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 """The vocabulary: a character's id is its position. Others become "?"."""
 

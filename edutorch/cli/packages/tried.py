@@ -46,6 +46,16 @@ TRIED = {
         Package("lightning", "2.6.6"),
         Package("torchmetrics", "1.9.0"),
         Package("einops", "0.8.2"),
+        Package("accelerate", "1.15.0"),
+        Package("sentence-transformers", "6.2.0"),
+        Package("kornia", "0.9.0"),
+        Package("x-transformers", "2.31.10"),
+        Package("fastai", "2.8.12"),
+        Package("pyro-ppl", "1.9.2", module="pyro"),
+        Package("torchdiffeq", "0.2.5"),
+        Package("skorch", "1.4.0"),
+        Package("torchinfo", "1.8.0"),
+        Package("safetensors", "0.8.0", note="safetensors.torch; comes with edutorch"),
         Package("gymnasium", "1.4.0", note="needs no PyTorch"),
     )
 }

@@ -36,6 +36,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_DEFAULT_SPARSE_BLOCK_SIZE = 128  # of `create_block_mask`; transformers imports it
+
+
 class AuxRequest(NamedTuple):
     """What `flex_attention` returns besides its result: log-sum-exps, or the largest scores."""
 

@@ -37,8 +37,9 @@ from .hooks import (
     register_module_parameter_registration_hook,
 )
 from .registration import ModuleTree
+from .state_dict import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX  # PyTorch has both here
 from .state_dict import ModuleConversions, ModuleState
-from .state_dict import _IncompatibleKeys as _IncompatibleKeys  # PyTorch has it in this file
+from .state_dict import _IncompatibleKeys as _IncompatibleKeys
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",

@@ -388,6 +388,39 @@ def assign_tensor(module: Module, name: str, saved: Tensor) -> None:
 # Conversion -----------------------------------------------------------------------------------
 
 
+def parse_to(
+    *target: Any, dtype: DTypeLike = None, device: DeviceLike = None, non_blocking: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> tuple[Any, Any, bool, MemoryFormat | None]:  # fmt: skip
+    """Return the device, the dtype, `non_blocking` and the layout that `Module.to` is asked for.
+
+    Args:
+        target: dtypes, devices and tensors, which have both; None and bools say nothing.
+
+    Raises: TypeError: something else, or a dtype that is not floating.
+    """
+    for argument in target:
+        if isinstance(argument, Tensor):
+            dtype, device = argument.dtype, argument.device
+        elif isinstance(argument, dtypes.dtype | type):
+            dtype = argument
+        elif isinstance(argument, str | Device):
+            device = argument
+        # PyTorch takes a bare number for the index of a GPU.
+        elif isinstance(argument, int) and not isinstance(argument, bool):
+            device = f"cuda:{argument}"
+        elif not isinstance(argument, bool | None):
+            raise TypeError(f"to: expected a dtype, a device or a tensor, got {argument!r}")
+    dtype = None if dtype is None else dtypes.as_dtype(dtype)
+    # Weights of integers could not be trained; `type` converts even so.
+    if dtype is not None and dtype.category < 2:
+        raise TypeError(
+            "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+            f"dtype={dtype}"
+        )
+    return device, dtype, non_blocking, memory_format
+
+
 class ModuleConversions(ModuleTree):
     """The part of `Module` that converts. Parameters stay the same objects, for optimizers."""
 
@@ -426,25 +459,9 @@ class ModuleConversions(ModuleTree):
         >>> nn.Linear(2, 1).to(float64).weight.dtype
         torch.float64
         """
-        for argument in (*target, tensor):
-            if isinstance(argument, Tensor):
-                dtype, device = argument.dtype, argument.device
-            elif isinstance(argument, dtypes.dtype | type):
-                dtype = argument
-            elif isinstance(argument, str | Device):
-                device = argument
-            # PyTorch takes a bare number for the index of a GPU.
-            elif isinstance(argument, int) and not isinstance(argument, bool):
-                device = f"cuda:{argument}"
-            elif not isinstance(argument, bool | None):
-                raise TypeError(f"to: expected a dtype, a device or a tensor, got {argument!r}")
-        dtype = None if dtype is None else dtypes.as_dtype(dtype)
-        # Weights of integers could not be trained; `type` converts even so.
-        if dtype is not None and dtype.category < 2:
-            raise TypeError(
-                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-                f"dtype={dtype}"
-            )
+        device, dtype, _, memory_format = parse_to(
+            *target, tensor, dtype=dtype, device=device, memory_format=memory_format
+        )
         order = None if memory_format is None else memory_format.order
 
         def convert(parameter: Tensor) -> Tensor:

@@ -83,12 +83,14 @@ class IterableFetcher:
     Args:
         collate: makes a batch of a list of samples, or converts a single one.
         drop_last: drop a last batch that is not full.
+        is_batched: False: each sample by itself, whatever is requested.
     """
 
     def __init__(
-        self, dataset: Iterable[Any], collate: Callable[[Any], Any], drop_last: bool
-    ) -> None:
-        self.collate, self.drop_last = collate, drop_last
+        self, dataset: Iterable[Any], collate: Callable[[Any], Any], drop_last: bool,
+        is_batched: bool = True,
+    ) -> None:  # fmt: skip
+        self.collate, self.drop_last, self.is_batched = collate, drop_last, is_batched
         self._seen, self.stage = 0, "iter"
         self._samples = iter(dataset)
 
@@ -98,7 +100,7 @@ class IterableFetcher:
         Raises: StopIteration: there are no more.
         """
         self.stage = "next"
-        if request is None:
+        if request is None or not self.is_batched:
             samples = next(self._samples)
             self._seen += 1
         else:
@@ -257,5 +259,7 @@ class WorkerConfig:
     def make_fetcher(self) -> MapFetcher | IterableFetcher:
         """Return the fetcher for one epoch."""
         if self.is_iterable:
-            return IterableFetcher(self.dataset, self.collate_fn, self.drop_last)
+            return IterableFetcher(
+                self.dataset, self.collate_fn, self.drop_last, self.is_batched
+            )  # fmt: skip
         return MapFetcher(self.dataset, self.is_batched, self.collate_fn)
