@@ -189,6 +189,8 @@ def matches_annotation(value: object, wanted: str) -> bool:
     (True, False, False, True)
     >>> fits(["a"], "Sequence[str] | None"), fits([1], "Sequence[str]")
     (True, False)
+    >>> fits((0, 1), "Size | str"), fits("same", "Size | str"), fits((0.5, 1), "Size | str")
+    (True, True, False)
     """
     # Compared by words: resolving an annotation takes far longer, and circles forbid it.
     words = set(re.findall(r"\w+", wanted))
@@ -203,7 +205,9 @@ def matches_annotation(value: object, wanted: str) -> bool:
     if not words <= NUMBERS | SEVERAL | {"None", "str"}:
         return True
     if words & SEVERAL and isinstance(value, list | tuple | range):
-        wanted = " | ".join((words & (NUMBERS | {"str"}) or {"int"}) | words & {"None"})
+        # A `str` outside of the brackets, as in `Size | str`, is none of the items.
+        texts = {"str"} if re.search(r"\[[^\]]*\bstr\b", wanted) else set()
+        wanted = " | ".join((words & NUMBERS | texts or {"int"}) | words & {"None"})
         return all(
             matches_annotation(item, wanted) for item in value if not isinstance(item, list | tuple)
         )
