@@ -5,6 +5,8 @@ from __future__ import annotations
 # `quantized`, the older name of `ao.nn.quantized`, is in `compat/nn/`.
 __path__.append(__path__[0].removesuffix("nn") + "compat/nn")
 
+from typing import Any as _Any
+
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .common_types import factory_kwargs
 from .modules import *
@@ -27,3 +29,12 @@ __all__ = [
     "utils",
 ]
 __all__ += modules.__all__
+
+
+def __getattr__(name: str) -> _Any:
+    """Import `quantized` when it is first asked for."""
+    if name == "quantized":
+        from importlib import import_module
+
+        return import_module(".quantized", __name__)
+    raise AttributeError(f"module 'edutorch.nn' has no attribute {name!r}", name=name)

@@ -545,3 +545,24 @@ def tree_map_with_path(
     others = [tree_leaves(rest, is_leaf) for rest in rests]
     results = [func(*pair, *rest) for pair, *rest in zip(pairs, *others, strict=True)]
     return tree_unflatten(results, spec)
+
+
+# Private names of PyTorch, which libraries use for dicts of their own -----------------------------
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Context]:
+    """Return the values of a dict, and its keys."""
+    return list(d.values()), list(d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Context) -> dict[Any, Any]:
+    """Return a dict of these values, with the keys in `context`."""
+    return dict(zip(context, values, strict=True))
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Context]:
+    """Return (step, value) for each value of a dict, and its keys."""
+    return [(MappingKey(key), value) for key, value in d.items()], list(d)
+
+
+_is_leaf = tree_is_leaf

@@ -42,6 +42,29 @@ def layer_norm(
     return functional.layer_norm(input, normalized_shape, weight, bias, eps), mean, scale
 
 
+def batch_norm(
+    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Return what `aten.native_batch_norm` returns: the result, and in training mean and 1/σ."""
+    dims = (0, *range(2, input.ndim))
+    result = functional.batch_norm(
+        input, running_mean, running_var, weight, bias, training, momentum, eps
+    )
+    if not training:
+        return result, input.new_empty(0), input.new_empty(0)
+    return result, input.mean(dims), (input.var(dims, correction=0) + eps).rsqrt()
+
+
+def group_norm(
+    input: Tensor, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `aten.native_group_norm` returns: the result, and each group's mean and 1/σ."""
+    groups = input.reshape(N, group, -1)
+    scale = (groups.var(-1, correction=0) + eps).rsqrt()
+    return functional.group_norm(input, group, weight, bias, eps), groups.mean(-1), scale
+
+
 def convolution(
     input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
@@ -76,6 +99,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "alias": lambda input: input.view_as(input),
     "convolution": convolution,
     "native_layer_norm": layer_norm,
+    "native_batch_norm": batch_norm,
+    "native_group_norm": group_norm,
+    "constant_pad_nd": lambda input, pad, value=0: functional.pad(input, pad, "constant", value),
+    "index": lambda input, indices: input[
+        tuple(slice(None) if index is None else index for index in indices)
+    ],
     "slice": slice_along,
     "threshold_backward": lambda grad, input, threshold: grad * (input > threshold),
     "tanh_backward": lambda grad, output: grad * (1 - output * output),
@@ -108,11 +137,12 @@ def find_function(name: str) -> Callable[..., Any] | None:
     for prefix, module in PREFIXES.items():
         if name.startswith(prefix):
             return getattr(getattr(edutorch, module), name.removeprefix(prefix), None)
-    for holder in (edutorch.ops, functional, Tensor):
-        function = vars(holder).get(name)
-        if callable(function) and not name.startswith("_"):
-            return function
-    return None
+    if name.startswith("_"):
+        return None
+    for module in (edutorch.ops, functional):
+        if callable(vars(module).get(name)):
+            return vars(module)[name]
+    return getattr(Tensor, name, None)
 
 
 class AtenNamespace(OpNamespace):

@@ -21,6 +21,7 @@ from ...core.tensor import Tensor
 from ...errors import InvalidValueError, NotHereError
 from ...ops import amax, logsumexp, matmul, where
 from .block_mask import (
+    DEFAULT_BLOCK_SIZE,
     BlockMask,
     and_masks,
     create_block_mask,
@@ -36,7 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_DEFAULT_SPARSE_BLOCK_SIZE = 128  # of `create_block_mask`; transformers imports it
+_DEFAULT_SPARSE_BLOCK_SIZE = DEFAULT_BLOCK_SIZE  # PyTorch's name, which libraries import
 
 
 class AuxRequest(NamedTuple):

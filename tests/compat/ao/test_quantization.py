@@ -314,6 +314,29 @@ def test_quantize_calls_a_function_with_data():
     assert not hasattr(quantized.module[0], "activation_post_process")
 
 
+def test_functions_of_several_tensors_have_a_scale():
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.function = nn.Linear(4, 4), edutorch.nn.quantized.FloatFunctional()
+
+        def forward(self, x):
+            return self.function.cat([self.function.add_relu(x, self.fc(x)), x], 1)
+
+    model = Q.QuantWrapper(Residual()).eval()
+    model.qconfig = Q.default_qconfig
+    x = edutorch.randn(30, 4)
+    quantized = Q.quantize(model, lambda model, x: model(x), (x,))
+    assert "QFunctional(" in str(quantized)
+    assert edutorch.allclose(quantized(x), model(x), atol=0.1)
+    plain = edutorch.ao.nn.quantized.FloatFunctional()
+    assert plain.mul_scalar(plain.mul(x, x), 2.0).tolist() == (x * x * 2).tolist()
+    assert edutorch.equal(plain.matmul(x, x.T), x @ x.T)
+    assert edutorch.equal(plain.add_scalar(x, 1.0), x + 1)
+    with pytest.raises(RuntimeError, match="is not intended to be called"):
+        plain(x)
+
+
 def test_mistakes_with_models():
     model = nn.Sequential(nn.Linear(4, 2))
     with pytest.raises(RuntimeError, match="None of the submodule got qconfig applied"):

@@ -190,6 +190,8 @@ def test_operators_whose_answers_pytorch_has(torch):
         ("transpose.int", 0, 1), ("slice.Tensor", 1, 0, 2), ("select.int", 1, 2), ("gelu",),
         ("unsqueeze", 0), ("permute", [1, 0]), ("mean.dim", [0]), ("hardtanh",), ("amax", [1]),
         ("native_layer_norm", [3], None, None, 1e-5), ("expand", [4, 2, 3]), ("clone",),
+        ("native_batch_norm", None, None, None, None, True, 0.1, 1e-5),
+        ("native_group_norm", None, None, 2, 3, 1, 3, 1e-5), ("constant_pad_nd", [1, 2], 0.5),
     ):  # fmt: skip
         name, _, overload = name.partition(".")
         mine = getattr(getattr(ops.aten, name), overload or "default")(x, *args)
@@ -198,6 +200,18 @@ def test_operators_whose_answers_pytorch_has(torch):
         other = other if isinstance(other, tuple) else (other,)
         for a, b in zip(mine, other, strict=True):
             assert edutorch.allclose(a, edutorch.tensor(b.numpy()), atol=1e-6), name
+
+
+def test_operators_that_libraries_name():
+    x = edutorch.arange(6.0).reshape(2, 3)
+    assert ops.aten.index.Tensor(x, [None, edutorch.tensor([2, 0])]).tolist() == [[2, 0], [5, 3]]
+    assert ops.aten.item.default(x.sum()) == 15
+    assert ops.aten.sym_size.int(x, 1) == 3
+    assert ops.aten._to_copy.default(x, dtype=edutorch.float64).dtype is edutorch.float64
+    assert ops.aten.scalar_tensor.default(2.5).item() == 2.5
+    assert ops.aten.add_.Tensor(x, 1) is x
+    y, mean, scale = ops.aten.native_batch_norm(x, None, None, x[0], x[1], False, 0.1, 1e-5)
+    assert (y.shape, mean.numel(), scale.numel()) == ((2, 3), 0, 0)
 
 
 def test_unknown_operators():

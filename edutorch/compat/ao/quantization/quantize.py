@@ -29,7 +29,7 @@ __all__ = [
 STATIC_MODULES: dict[type, Any] = {
     nn.Linear: quantized.Linear, nn.Conv2d: quantized.Conv2d, QuantStub: quantized.Quantize,
     DeQuantStub: quantized.DeQuantize, intrinsic.ConvReLU2d: quantized.ConvReLU2d,
-    intrinsic.LinearReLU: quantized.LinearReLU,
+    intrinsic.LinearReLU: quantized.LinearReLU, quantized.FloatFunctional: quantized.QFunctional,
 }  # fmt: skip
 """What `convert` makes of layers whose activations were observed."""
 
@@ -93,7 +93,8 @@ def add_observers(module: Module) -> None:
         is_replaced = type(child) in STATIC_MODULES and not isinstance(child, NOT_OBSERVED)
         if is_replaced and child.qconfig is not None:
             child.add_module(OBSERVER, child.qconfig.activation())
-            child.register_forward_hook(observe_output)
+            if not isinstance(child, quantized.FloatFunctional):  # which calls it itself
+                child.register_forward_hook(observe_output)
         elif not is_replaced:
             add_observers(child)
 

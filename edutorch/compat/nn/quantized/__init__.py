@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from edutorch.ao.nn.quantized import (
-    Conv2d, ConvReLU2d, DeQuantize, Linear, LinearReLU, Quantize,
+    Conv2d, ConvReLU2d, DeQuantize, FloatFunctional, Linear, LinearReLU, QFunctional, Quantize,
 )  # fmt: skip
 
-__all__ = ["Conv2d", "ConvReLU2d", "DeQuantize", "Linear", "LinearReLU", "Quantize"]
+__all__ = [
+    "Conv2d", "ConvReLU2d", "DeQuantize", "FloatFunctional", "Linear", "LinearReLU", "QFunctional",
+    "Quantize",
+]  # fmt: skip
