@@ -245,6 +245,22 @@ def test_without_a_fake_opcheck_says_so():
         library.opcheck(no_fake, (edutorch.ones(2),))
 
 
+def test_on_the_device_meta_the_fake_is_called():
+    x = edutorch.ones(3, device="meta", requires_grad=True)
+    y = sine(x * 2)
+    assert (y.device.type, y.shape) == ("meta", (3,))
+    y.sum().backward()
+    assert (x.grad.device.type, x.grad.shape) == ("meta", (3,))
+
+    @library.custom_op("test_custom::no_shape", mutates_args=())
+    def no_shape(x: Tensor) -> Tensor:
+        return x.clone()
+
+    with pytest.raises(NotImplementedError, match="There was no fake impl registered") as raised:
+        no_shape(edutorch.ones(1, device="meta"))
+    assert 'register_fake("test_custom::no_shape")' in str(raised.value)
+
+
 def test_a_cell_may_be_run_again():
     for factor in (2, 3):
 

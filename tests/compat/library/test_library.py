@@ -106,6 +106,15 @@ def test_define_and_impl_as_functions():
     assert ops.test_functions.bar.default.has_kernel_for_dispatch_key("Meta")
 
 
+def test_kernels_for_the_device_meta(my):
+    my.define("grow(Tensor x) -> Tensor")
+    my.impl("grow", lambda x: edutorch.cat([x, x]), "CompositeExplicitAutograd")
+    assert ops.test_my.grow(edutorch.ones(2, device="meta")).shape == (4,)
+    my.impl("grow", lambda x: x.new_empty(7), "Meta")
+    assert ops.test_my.grow(edutorch.ones(2, device="meta")).shape == (7,)
+    assert ops.test_my.grow(edutorch.ones(2)).shape == (4,)
+
+
 def test_mistakes_of_definitions(my):
     my.define("foo(Tensor x) -> Tensor")
     for call, error, message in (
