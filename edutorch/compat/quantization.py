@@ -23,9 +23,11 @@ from .ao.quantization import (
     get_default_qconfig,
     per_channel_dynamic_qconfig,
     prepare,
+    prepare_qat,
     propagate_qconfig_,
     quantize,
     quantize_dynamic,
+    quantize_qat,
 )  # fmt: skip
 
 __all__ = [
@@ -34,5 +36,5 @@ __all__ = [
     "default_dynamic_qconfig", "default_observer", "default_per_channel_qconfig",
     "default_qat_qconfig", "default_qconfig", "default_weight_observer", "fuse_modules",
     "get_default_qat_qconfig", "get_default_qconfig", "per_channel_dynamic_qconfig", "prepare",
-    "propagate_qconfig_", "quantize", "quantize_dynamic",
+    "prepare_qat", "propagate_qconfig_", "quantize", "quantize_dynamic", "quantize_qat",
 ]  # fmt: skip

@@ -304,6 +304,47 @@ def test_a_converted_network_is_that_of_pytorch(torch):
     assert np.abs(outputs[0] - floats).max() <= 0.1 * np.abs(floats).max()
 
 
+def test_training_with_rounded_weights_is_that_of_pytorch(torch):
+    import torch.ao.quantization as T
+
+    ours, theirs = make_net(edutorch, Q).train(), make_net(torch, T).train()
+    ours.bn, theirs.bn = nn.Identity(), torch.nn.Identity()
+    theirs.load_state_dict(
+        {name: torch.tensor(x.detach().numpy()) for name, x in ours.state_dict().items()}
+    )
+    x = np.random.default_rng(6).normal(size=(3, 8, 1, 4, 4)).astype(np.float32)
+    outcomes = []
+    for library, module, net in ((edutorch, Q, ours), (torch, T, theirs)):
+        net.qconfig = module.default_qat_qconfig
+        prepared = module.prepare_qat(net)
+        optimizer = library.optim.SGD(prepared.parameters(), lr=0.1)
+        losses = []
+        for batch in x:
+            optimizer.zero_grad()
+            loss = (prepared(library.tensor(batch)) - 1).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        converted = module.convert(prepared.eval())
+        outcomes.append((losses, converted(library.tensor(x[0])).detach().numpy()))
+    assert outcomes[0][0] == pytest.approx(outcomes[1][0], rel=1e-3)
+    assert np.abs(outcomes[0][1] - outcomes[1][1]).max() <= 0.05
+
+
+def test_a_model_is_fused_trained_and_converted():
+    model = Q.QuantWrapper(nn.Sequential(nn.Linear(4, 3), nn.ReLU())).train()
+    fused = Q.fuse_modules_qat(model, ["module.0", "module.1"])
+    fused.qconfig = Q.get_default_qat_qconfig("x86")
+    quantized = Q.quantize_qat(fused, lambda model, x: model(x), (edutorch.randn(20, 4),))
+    assert str(quantized.module[0]).startswith("QuantizedLinearReLU(")
+    with pytest.raises(NotImplementedError, match="batch norm cannot be fused in training"):
+        Q.fuse_modules_qat(nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)), ["0", "1"])
+    with pytest.raises(RuntimeError, match="only works on models in training mode"):
+        Q.prepare_qat(model.eval())
+    with pytest.raises(RuntimeError, match="must have a valid qconfig"):
+        edutorch.ao.nn.qat.Linear.from_float(nn.Linear(1, 1))
+
+
 def test_quantize_calls_a_function_with_data():
     model = Q.QuantWrapper(nn.Sequential(nn.Linear(4, 2)))
     model.qconfig = Q.get_default_qconfig("fbgemm")

@@ -12,9 +12,11 @@ from edutorch.errors import NotHereError
 from edutorch.nn import Module
 from edutorch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-__all__ = ["fuse_modules"]
+__all__ = ["fuse_modules", "fuse_modules_qat"]
 
 Types = tuple[type, ...]
+
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 FUSIONS: dict[Types, Any] = {
     (nn.Conv2d, nn.BatchNorm2d): fuse_conv_bn_eval,
@@ -59,3 +61,21 @@ def fuse_modules(
             parent, _, name = path.rpartition(".")
             setattr(model.get_submodule(parent), name, layer)
     return model
+
+
+def fuse_modules_qat(
+    model: Module, modules_to_fuse: Sequence[Any], inplace: bool = False, **settings: Any
+) -> Module:
+    """Return the model with layers fused for training: without batch norm.
+
+    Raises: NotHereError: a sequence has batch norm, whose averages change in training.
+    """
+    is_single = all(isinstance(path, str) for path in modules_to_fuse)
+    for paths in [modules_to_fuse] if is_single else modules_to_fuse:
+        if any(isinstance(model.get_submodule(path), NORMS) for path in paths):
+            raise NotHereError(
+                "fuse_modules_qat", "batch norm cannot be fused in training",
+                {"paths": list(paths)},
+                "fuse_modules(model.eval(), …) before it, or leave out batch norm",
+            )  # fmt: skip
+    return fuse_modules(model, modules_to_fuse, inplace)

@@ -104,9 +104,9 @@ class MinMaxObserver(ObserverBase):
                 hint="use dtype=torch.qint8, or set quant_min and quant_max",
             )  # fmt: skip
         low, high = dtype.bounds
-        low, high = (low // 2, high // 2) if reduce_range else (low, high)
-        self.quant_min = low if quant_min is None else quant_min
-        self.quant_max = high if quant_max is None else quant_max
+        low = low if quant_min is None else quant_min
+        high = high if quant_max is None else quant_max
+        self.quant_min, self.quant_max = (low // 2, high // 2) if reduce_range else (low, high)
         self.register_buffer("eps", tensor([eps]))
         self.register_buffer("min_val", tensor(float("inf")))
         self.register_buffer("max_val", tensor(float("-inf")))

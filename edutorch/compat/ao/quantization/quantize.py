@@ -14,7 +14,7 @@ from typing import Any
 
 from edutorch import nn
 from edutorch.ao.affine import qint8
-from edutorch.ao.nn import intrinsic, quantized
+from edutorch.ao.nn import intrinsic, qat, quantized
 from edutorch.dtypes import float16
 from edutorch.errors import InvalidValueError
 from edutorch.nn import Module
@@ -23,12 +23,15 @@ from .qconfig import QConfig, default_dynamic_qconfig, float16_dynamic_qconfig
 from .stubs import DeQuantStub, QuantStub
 
 __all__ = [
-    "convert", "prepare", "propagate_qconfig_", "quantize", "quantize_dynamic", "swap_module",
+    "convert", "prepare", "prepare_qat", "propagate_qconfig_", "quantize", "quantize_dynamic",
+    "quantize_qat", "swap_module",
 ]  # fmt: skip
 
 STATIC_MODULES: dict[type, Any] = {
     nn.Linear: quantized.Linear, nn.Conv2d: quantized.Conv2d, QuantStub: quantized.Quantize,
     DeQuantStub: quantized.DeQuantize, intrinsic.ConvReLU2d: quantized.ConvReLU2d,
+    qat.Linear: quantized.Linear, qat.Conv2d: quantized.Conv2d,
+    qat.ConvReLU2d: quantized.ConvReLU2d, qat.LinearReLU: quantized.LinearReLU,
     intrinsic.LinearReLU: quantized.LinearReLU, quantized.FloatFunctional: quantized.QFunctional,
 }  # fmt: skip
 """What `convert` makes of layers whose activations were observed."""
@@ -151,6 +154,40 @@ def quantize(
     prepared = prepare(model.eval() if inplace else copy.deepcopy(model).eval(), inplace=True)
     run_fn(prepared, *run_args)
     return convert(prepared, mapping, inplace=True)
+
+
+def prepare_qat(
+    model: Module, mapping: Mapping[type, Any] | None = None, inplace: bool = False
+) -> Module:
+    """Return a copy of the model that trains with rounded weights and activations.
+
+    After the training, `convert(model.eval())` makes the layers of integers.
+
+    Args:
+        model: in training mode, with a `qconfig` such as `get_default_qat_qconfig()`.
+        mapping: what layers are replaced by, by type.
+
+    Raises: InvalidValueError: it is in evaluation mode.
+    """
+    if not model.training:
+        raise InvalidValueError(
+            "prepare_qat", "prepare_qat only works on models in training mode",
+            hint="call model.train() first",
+        )  # fmt: skip
+    model = model if inplace else copy.deepcopy(model)
+    propagate_qconfig_(model)
+    replace(model, qat.QAT_MODULES if mapping is None else mapping)
+    add_observers(model)
+    return model
+
+
+def quantize_qat(
+    model: Module, run_fn: Callable[..., Any], run_args: Any, inplace: bool = False
+) -> Module:
+    """Prepare a model for training, let `run_fn(model, *run_args)` train it, and convert it."""
+    prepared = prepare_qat(model, inplace=inplace)
+    run_fn(prepared, *run_args)
+    return convert(prepared.eval(), inplace=True)
 
 
 def quantize_dynamic(

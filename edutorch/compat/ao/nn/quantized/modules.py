@@ -18,7 +18,7 @@ from edutorch.ao.quantized_tensor import (
 from edutorch.core.tensor import Tensor
 from edutorch.errors import DTypeError, NotHereError
 from edutorch.modes import no_grad
-from edutorch.nn import Module
+from edutorch.nn import Module, Sequential
 from edutorch.nn import functional as F
 from edutorch.ops import tensor
 
@@ -75,11 +75,12 @@ class QuantizedLayer(OneLineModule):
     @classmethod
     def from_float(cls, mod: Module, **kwargs: Any) -> Any:
         """Make it from a float layer (or a fused pair) whose observer has seen values."""
-        layer = mod[0] if cls.has_relu else mod
+        layer = mod[0] if isinstance(mod, Sequential) else mod
         new = cls.__new__(cls)
         Module.__init__(new)
         new.copy_settings(layer)
-        new.packed_weight = quantize_weight(layer.weight, mod.qconfig.weight())
+        rounding = getattr(layer, "weight_fake_quant", None)  # of a layer that trained with it
+        new.packed_weight = quantize_weight(layer.weight, rounding or mod.qconfig.weight())
         new.register_buffer("_bias", None if layer.bias is None else layer.bias.detach().clone())
         scale, zero_point = mod.activation_post_process.calculate_qparams()
         new.register_buffer("_scale", scale.reshape(()))

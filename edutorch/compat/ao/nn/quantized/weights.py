@@ -85,7 +85,8 @@ def quantize_weight(weight: Tensor, observer: Any) -> IntegerWeight:
             "use default_weight_observer, or dtype=torch.qint8",
         )  # fmt: skip
     weight = weight.detach().float()
-    observer(weight)
+    if not hasattr(observer, "fake_quant_enabled"):  # a rounding has seen it while it trained
+        observer(weight)
     scale, zero_point = observer.calculate_qparams()
     if observer.qscheme.is_per_channel:
         qparams = QParams(scale, zero_point, observer.ch_axis)
