@@ -3,13 +3,12 @@
     target = r + γ · max Q_old(s', ·) · (1 - d)
     loss = mean((Q(s, a) - target)²)
 
-Steps are kept in a buffer and drawn at random. Q_old is a copy of the network that is renewed now
-and then: a target that moved with every update would be chased in vain. With a probability ε,
-which decreases, an action is tried at random. A network that plays well may play badly after a
-hundred updates more: so now and then it is examined, and the best one is returned.
+A round plays some steps, and then learns from steps that are drawn from all that were kept. Q_old
+is the network before the round: a target that moved with every update would be chased in vain.
+With a probability ε, which decreases, an action is tried at random. A network that plays well may
+play badly after the next round: so now and then it is examined, and the best one is returned.
 
-Paper: Mnih et al., Human-level control through deep reinforcement learning, 2015. The action of
-    the target is chosen by Q itself: van Hasselt et al., Double Q-learning, 2016.
+Paper: Mnih et al., Human-level control through deep reinforcement learning, 2015.
 
     python -m edutorch.rl.dqn --env CartPole-v1 --seed 1
 """
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,18 +34,18 @@ from .environments import check_spaces, evaluate, final_states, make_envs, run_p
 class Settings(NamedTuple):
     """The settings of the algorithm."""
 
-    total_timesteps: int = 80_000
+    total_timesteps: int = 60_000
     num_envs: int = 16
+    steps_per_round: int = 50  # of each environment
+    updates_per_round: int = 50
     learning_starts: int = 1_000  # steps before the first update
-    updates_per_step: int = 1  # after each step of all environments
-    renew_every: int = 50  # updates, then the target network is renewed
-    capacity: int = 20_000
+    capacity: int = 100_000
     batch_size: int = 256
-    lr: float = 1e-3  # decreases to 0
+    lr: float = 1e-3
     gamma: float = 0.99
-    explore_until: float = 0.15  # of all steps: then ε has decreased from 1 to
+    explore_until: float = 0.12  # of all rounds: then ε has decreased from 1 to
     epsilon: float = 0.04
-    examinations: int = 20
+    examine_every: int = 2  # rounds
     width: int = 64
 
 
@@ -71,11 +70,39 @@ class QNetwork(nn.Module):
 def q_loss(network: QNetwork, target: QNetwork, batch: Transitions, gamma: float) -> Tensor:
     """Return the loss of a batch of steps."""
     with no_grad():
-        best = network(batch.next_states).argmax(1)[:, None]
-        future = target(batch.next_states).gather(1, best)[:, 0]
+        future = target(batch.next_states).max(1).values
         wanted = batch.rewards + gamma * future * (1 - batch.terminated)
     worth = network(batch.states).gather(1, batch.actions[:, None])[:, 0]
     return F.mse_loss(worth, wanted)
+
+
+class Player:
+    """Plays in all environments, and keeps the steps.
+
+    Args:
+        envs: a vector environment.
+        buffer: where the steps are kept.
+        seed: of the actions that are tried at random.
+    """
+
+    def __init__(self, envs: Any, buffer: ReplayBuffer, seed: int) -> None:
+        self.envs, self.buffer = envs, buffer
+        self.generator = np.random.default_rng(seed)
+        self.state, _ = envs.reset(seed=seed)
+
+    def play(self, network: QNetwork, epsilon: float, steps: int) -> None:
+        """Play so many steps, an action at random with a probability ε."""
+        count = self.envs.num_envs
+        for _ in range(steps):
+            with no_grad():
+                action = network(from_numpy(self.state)).argmax(1).numpy()
+            is_trial = self.generator.random(count) < epsilon
+            trials = self.generator.integers(0, self.envs.single_action_space.n, count)
+            action = np.where(is_trial, trials, action)
+            state, reward, terminated, _, infos = self.envs.step(action)
+            ends = final_states(state, infos)
+            self.buffer.add(self.state, action, reward, ends, terminated)
+            self.state = state
 
 
 def train(
@@ -94,44 +121,31 @@ def train(
     envs = make_envs(env, chosen.num_envs, seed)
     states, actions = check_spaces("dqn", envs)
     manual_seed(seed)
-    generator = np.random.default_rng(seed)
     network = QNetwork(states, actions, chosen.width)
-    target = copy.deepcopy(network)
     optimizer = optim.Adam(network.parameters(), lr=chosen.lr)
     buffer = ReplayBuffer(chosen.capacity, (states,), seed)
-    state, _ = envs.reset(seed=seed)
-    updates, steps = 0, chosen.total_timesteps // chosen.num_envs
-    best_reward, best = -np.inf, network.state_dict()
-    for step in range(steps):
-        epsilon = max(chosen.epsilon, 1 - step / (chosen.explore_until * steps))
-        with no_grad():
-            greedy = network(from_numpy(state)).argmax(1).numpy()
-        tried = generator.integers(0, actions, chosen.num_envs)
-        action = np.where(generator.random(chosen.num_envs) < epsilon, tried, greedy)
-        next_state, reward, terminated, _, infos = envs.step(action)
-        buffer.add(state, action, reward, final_states(next_state, infos), terminated)
-        state = next_state
-        if len(buffer) < chosen.learning_starts:
-            continue
-        optimizer.param_groups[0]["lr"] = chosen.lr * (1 - step / steps)
-        for _ in range(chosen.updates_per_step):
-            if updates % chosen.renew_every == 0:
-                target.load_state_dict(network.state_dict())
-            loss = q_loss(network, target, buffer.sample(chosen.batch_size), chosen.gamma)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(network.parameters(), 10.0)
-            optimizer.step()
-            updates += 1
-        if (step + 1) % max(steps // chosen.examinations, 1) == 0:
+    player = Player(envs, buffer, seed)
+    rounds = chosen.total_timesteps // (chosen.steps_per_round * chosen.num_envs)
+    best_reward, best = -np.inf, network
+    for index in range(rounds):
+        epsilon = max(chosen.epsilon, 1 - index / (chosen.explore_until * rounds))
+        player.play(network, epsilon, chosen.steps_per_round)
+        if len(buffer) >= chosen.learning_starts:
+            target = copy.deepcopy(network)
+            for _ in range(chosen.updates_per_round):
+                loss = q_loss(network, target, buffer.sample(chosen.batch_size), chosen.gamma)
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(network.parameters(), 10.0)
+                optimizer.step()
+        if (index + 1) % chosen.examine_every == 0 or index + 1 == rounds:
             reward = float(np.mean(evaluate(network.scores, env, episodes=10, seed=seed)))
             if reward >= best_reward:
-                best_reward, best = reward, copy.deepcopy(network.state_dict())
+                best_reward, best = reward, copy.deepcopy(network)
             if report:
-                report(f"step {(step + 1) * chosen.num_envs}: mean reward {reward:.1f}")
+                report(f"round {index + 1} of {rounds}: mean reward {reward:.1f}, ε {epsilon:.2f}")
     envs.close()
-    network.load_state_dict(best)
-    return network
+    return best
 
 
 if __name__ == "__main__":

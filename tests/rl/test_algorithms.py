@@ -18,7 +18,9 @@ NAMES = ("reinforce", "a2c", "ppo", "dqn")
 SHORT = {
     "reinforce": {"episodes": 8}, "a2c": {"total_timesteps": 512},
     "ppo": {"total_timesteps": 512, "epochs": 2},
-    "dqn": {"total_timesteps": 400, "learning_starts": 200},
+    "dqn": {
+        "total_timesteps": 512, "learning_starts": 200, "updates_per_round": 8, "examine_every": 99
+    },
 }  # fmt: skip
 
 
