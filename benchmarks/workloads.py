@@ -186,6 +186,9 @@ WORKLOADS = {
     "resnet": Workload(
         "ResNet-18, 32x32, batch 8", classifier(networks.resnet, 8, 3, 32, 32), 1.0, True
     ),
+    "resnet64": Workload(
+        "ResNet-18, 32x32, batch 64", classifier(networks.resnet, 64, 3, 32, 32), 0.9, True
+    ),
     "vae": Workload("VAE 784-400-20, batch 128", vae()),
     "dqn": Workload("DQN 4-128-128-2, batch 128", dqn),
     "scalars": Workload("100 ops on single numbers", scalars, 0.8),
