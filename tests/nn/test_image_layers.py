@@ -40,3 +40,13 @@ def test_refusals():
     assert_refused(lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), "between 0 and 1")
     assert_refused(lambda: nn.ZeroPad2d((1, 2, 3)), "expected one number or 4")
     assert_refused(lambda: nn.BatchNorm3d(2)(edutorch.ones(1, 2, 3, 3)), "expected 5D input")
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
+def test_padding_is_a_number_several_or_a_text(layer):
+    rank = int(layer.__name__[-2])
+    for padding in (1, (1,) * rank, [1] * rank, "same", "valid"):
+        layer(2, 3, 3, padding=padding)
+    for padding in (("a",) * rank, [1.5] * rank, 1.5):
+        with pytest.raises(TypeError, match="argument `padding` must be Size or str"):
+            layer(2, 3, 3, padding=padding)
