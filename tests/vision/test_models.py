@@ -232,8 +232,6 @@ def test_bad_settings_are_refused():
         lambda: models.MobileNetV2(inverted_residual_setting=[[1, 2]]): "a stage is",
         lambda: models.mobilenetv2.InvertedResidual(8, 8, 3, 1): "stride is 1 or 2, got 3",
         lambda: models.UNet(features=()): "at least one level",
-        lambda: models.layers.StochasticDepth(1.5, "row"): "p is a probability, got 1.5",
-        lambda: models.layers.StochasticDepth(0.5, "column"): '"batch" or "row", got \'column\'',
         lambda: models.segmentation.base.IntermediateLayerGetter(
             nn.Sequential(nn.ReLU()), {"layer4": "out"}
         ): "the model has no layer 'layer4'",
@@ -262,16 +260,6 @@ def test_unet_has_the_size_of_its_input_and_a_gradient_everywhere():
     assert scores.shape == (2, 3, 16, 24)
     scores.square().mean().backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in model.parameters())
-
-
-def test_stochastic_depth_keeps_the_mean():
-    edutorch.manual_seed(0)
-    layer = models.layers.StochasticDepth(0.25, "row")
-    output = layer(edutorch.ones(4000, 2))
-    assert output.unique().tolist() == pytest.approx([0, 4 / 3])
-    assert edutorch.equal(output[:, 0], output[:, 1])
-    assert abs(output.mean().item() - 1) < 0.05
-    assert layer.eval()(output) is output
 
 
 def test_no_file_of_models_is_long():

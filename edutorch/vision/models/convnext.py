@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from ... import nn
 from ...core.tensor import Tensor
 from ...ops import full
-from .layers import Conv2dNormActivation, NormLayer, Permute, StochasticDepth
+from ..ops import Conv2dNormActivation, Permute, StochasticDepth
+from .initialization import NormLayer
 from .registry import register_model
 
 __all__ = ["ConvNeXt", "convnext_tiny", "convnext_small", "convnext_base", "convnext_large"]

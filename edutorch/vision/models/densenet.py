@@ -15,7 +15,7 @@ from ... import nn
 from ...core.tensor import Tensor
 from ...ops import cat, flatten
 from ...utils.checkpoint import checkpoint
-from .layers import initialize_convolutions
+from .initialization import initialize_convolutions
 from .registry import register_model
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]

@@ -14,16 +14,14 @@ from typing import Any, NamedTuple
 from ... import nn
 from ...core.tensor import Tensor
 from ...ops import flatten
-from .layers import (
-    Conv2dNormActivation,
+from ..ops import Conv2dNormActivation, SqueezeExcitation, StochasticDepth
+from .initialization import (
     NormLayer,
     SmoothBatchNorm,
-    SqueezeExcitation,
-    StochasticDepth,
     initialize_convolutions,
     initialize_linear_layers,
     make_divisible,
-)  # fmt: skip
+)
 from .registry import register_model
 
 __all__ = [

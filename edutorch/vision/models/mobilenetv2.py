@@ -15,13 +15,13 @@ from ... import nn
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...ops import flatten
-from .layers import (
-    Conv2dNormActivation,
+from ..ops import Conv2dNormActivation
+from .initialization import (
     NormLayer,
     initialize_convolutions,
     initialize_linear_layers,
     make_divisible,
-)  # fmt: skip
+)
 from .registry import register_model
 
 __all__ = ["MobileNetV2", "mobilenet_v2"]

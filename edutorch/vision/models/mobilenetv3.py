@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 from ... import nn
 from ...core.tensor import Tensor
 from ...ops import flatten
-from .layers import (
-    Conv2dNormActivation,
+from ..ops import Conv2dNormActivation, SqueezeExcitation
+from .initialization import (
     NormLayer,
     SmoothBatchNorm,
-    SqueezeExcitation,
     initialize_convolutions,
     initialize_linear_layers,
     make_divisible,
-)  # fmt: skip
+)
 from .registry import register_model
 
 __all__ = ["MobileNetV3", "mobilenet_v3_large", "mobilenet_v3_small"]

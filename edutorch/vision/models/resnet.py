@@ -13,7 +13,7 @@ from ... import nn
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...ops import flatten
-from .layers import NormLayer, initialize_convolutions
+from .initialization import NormLayer, initialize_convolutions
 from .registry import register_model
 
 __all__ = [

@@ -14,7 +14,8 @@ from ... import nn
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError
 from ...ops import cat
-from .layers import Conv2dNormActivation, initialize_convolutions
+from ..ops import Conv2dNormActivation
+from .initialization import initialize_convolutions
 from .registry import register_model
 
 __all__ = ["UNet", "unet"]

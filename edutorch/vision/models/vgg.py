@@ -13,7 +13,7 @@ from typing import Any
 from ... import nn
 from ...core.tensor import Tensor
 from ...ops import flatten
-from .layers import initialize_convolutions, initialize_linear_layers
+from .initialization import initialize_convolutions, initialize_linear_layers
 from .registry import register_model
 
 __all__ = [

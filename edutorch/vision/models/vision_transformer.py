@@ -16,7 +16,7 @@ from ... import nn
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError
 from ...ops import cat, empty, zeros
-from .layers import NormLayer
+from .initialization import NormLayer
 from .registry import register_model
 
 __all__ = ["VisionTransformer", "vit_b_16", "vit_b_32", "vit_h_14", "vit_l_16", "vit_l_32"]
