@@ -172,7 +172,9 @@ class Draws:
         return self.tensor(self.stream.permutation(n))
 
     def uniform_(self, values: Any, low: float = 0.0, high: float = 1.0) -> Any:
-        return values.copy_(self.tensor(self.stream.uniform(float(low), float(high), values.shape)))
+        share = self.stream.rand(*values.shape).astype(np.float32)
+        low, high = float(low), float(high)
+        return values.copy_(self.tensor(share * np.float32(high - low) + np.float32(low)))
 
     def normal_(self, values: Any) -> Any:
         return values.copy_(self.tensor(self.stream.normal(size=tuple(values.shape))))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import ops
 from ...errors import ArgumentError, InvalidValueError
 from ...nn import Module
@@ -62,8 +64,9 @@ def check_probability(op: str, p: Any) -> float:
 
 
 def uniform(low: float, high: float) -> float:
-    """Draw a number between two bounds."""
-    return ops.empty(1).uniform_(float(low), float(high)).item()
+    """Draw a number between two bounds: that of `empty(1).uniform_(low, high)`, but quicker."""
+    share = np.float32(ops.rand(1).item())
+    return float(share * np.float32(high - low) + np.float32(low))
 
 
 def integer_below(high: int, low: int = 0) -> int:

@@ -187,7 +187,7 @@ def _draw_sizes(area: float, scale: Any, ratio: Any) -> Any:
     log_ratio = ops.log(ops.tensor([float(bound) for bound in ratio]))
     for _ in range(10):
         target = area * uniform(scale[0], scale[1])
-        aspect = ops.exp(ops.empty(1).uniform_(log_ratio[0].item(), log_ratio[1].item())).item()
+        aspect = ops.exp(ops.tensor(uniform(log_ratio[0].item(), log_ratio[1].item()))).item()
         yield round(math.sqrt(target / aspect)), round(math.sqrt(target * aspect))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,17 @@ from .... import ops
 from ....core.tensor import Tensor
 from ....dtypes import float32, int64, uint8
 from ....errors import ArgumentError, DTypeError, InvalidValueError
+from ....ops.from_data import from_numpy
 from .conversion import convert_image_dtype, require_pil, to_pil_image
-from .image import Image, check_channels, check_image, describe, get_dimensions, max_value
+from .image import (
+    Image,
+    check_channels,
+    check_image,
+    describe,
+    get_dimensions,
+    max_value,
+    plain_array,
+)  # fmt: skip
 
 GREY = (0.2989, 0.587, 0.114)
 """The shares of red, green and blue in the brightness that an eye sees."""
@@ -45,24 +55,47 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
             "convert_image_dtype(image, torch.float32) makes them",
         )  # fmt: skip
     check_image("normalize", tensor)
-    channels = get_dimensions(tensor)[0]
+    array = plain_array(tensor)
+    if array is not None and not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        shift, scale = (channel_values(array.dtype, *to_values(values)) for values in (mean, std))
+        check_statistics(tensor, shift, scale)
+        result = np.subtract(array, shift, out=array if inplace else None)
+        np.divide(result, scale, out=result)
+        return tensor if inplace else from_numpy(result)
     shift, scale = (
         ops.as_tensor(values, dtype=tensor.dtype, device=tensor.device).reshape(-1, 1, 1)
         for values in (mean, std)
     )
+    check_statistics(tensor, shift, scale)
+    changed = tensor.sub_(shift) if inplace else tensor - shift
+    return changed.div_(scale)
+
+
+def to_values(values: Any) -> Any:
+    return (values,) if isinstance(values, int | float) else values
+
+
+@lru_cache(maxsize=64)
+def channel_values(dtype: np.dtype[Any], *values: float) -> np.ndarray[Any, Any]:
+    """Return one value for each channel as an array, channels × 1 × 1."""
+    return np.array(values, dtype).reshape(-1, 1, 1)
+
+
+def check_statistics(tensor: Tensor, shift: Any, scale: Any) -> None:
+    """Raise InvalidValueError for a standard deviation of 0, or another number of channels."""
+    channels = get_dimensions(tensor)[0]
     if not scale.all():
         raise InvalidValueError(
-            "normalize", "a standard deviation is 0: division by zero", {"std": std},
-            f"in {tensor.dtype} a small one may become 0",
+            "normalize", "a standard deviation is 0: division by zero",
+            {"std": scale.flatten().tolist()}, f"in {tensor.dtype} a small one may become 0",
         )  # fmt: skip
     if tensor.ndim < 3 or {len(shift), len(scale)} - {1, channels}:
         raise InvalidValueError(
             "normalize", f"the image has {channels} channels",
-            {"tensor": tuple(tensor.shape), "mean": mean, "std": std},
+            {"tensor": tuple(tensor.shape), "mean": shift.flatten().tolist(),
+             "std": scale.flatten().tolist()},
             "mean and std have one value for each channel: (0.5,) for grey images",
         )  # fmt: skip
-    result = tensor.sub_(shift) if inplace else tensor - shift
-    return result.div_(scale)
 
 
 def rgb_to_grayscale(img: Image, num_output_channels: int = 1) -> Image:

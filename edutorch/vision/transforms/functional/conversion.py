@@ -64,14 +64,11 @@ def to_tensor(pic: Any) -> Tensor:
             "to_tensor", "expected a PIL image or an array", {"pic": type(pic).__name__},
             "tensors are converted by convert_image_dtype",
         )  # fmt: skip
-    planes = pixels.transpose(2, 0, 1)
-    if planes.dtype != np.uint8:
-        return from_numpy(planes.copy())
-    dtype = dtypes.get_default_dtype()
-    if dtype is not dtypes.float32:
-        return from_numpy(planes.copy()).to(dtype).div(255)
-    # One pass over the pixels: converts, divides and changes the order of the axes.
-    return from_numpy(np.divide(planes, np.float32(255), dtype=np.float32, order="C"))
+    if pixels.dtype != np.uint8:
+        return from_numpy(pixels.transpose(2, 0, 1).copy())
+    levels = pixels.astype(dtypes.get_default_dtype().numpy)
+    levels /= levels.dtype.type(255)
+    return from_numpy(np.ascontiguousarray(levels.transpose(2, 0, 1)))
 
 
 def pil_to_tensor(pic: Image) -> Tensor:

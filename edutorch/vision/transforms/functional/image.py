@@ -6,6 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ....backends.numpy import as_plain_array
 from ....core.tensor import Tensor
 from ....errors import ArgumentError, InvalidValueError, ShapeValueError
 
@@ -74,6 +77,15 @@ def get_image_num_channels(img: Image) -> int:
     3
     """
     return get_dimensions(img)[0]
+
+
+def plain_array(img: Tensor) -> np.ndarray[Any, Any] | None:
+    """Return the array of an ordinary tensor on the CPU that needs no gradient, or else None.
+
+    What is done to it is quicker than ops, and is not recorded.
+    """
+    array = as_plain_array(img._array)
+    return array if type(array) is np.ndarray and not img.requires_grad else None
 
 
 def check_channels(op: str, img: Image, allowed: Sequence[int]) -> int:
