@@ -20,6 +20,7 @@ PARTS = {
     "engines": "the cost of a layout, by Graphviz engine",
     "live": "the cost of watching a loop",
     "gpu": "training steps on a GPU",
+    "transforms": "pipelines of images, against the real torchvision",
     "site": "a lesson in a browser tab",
     "grading": "a class of students, honest and hostile",
 }
@@ -32,6 +33,7 @@ ROUNDS = {
     "import": 11,
     "engines": 12,
     "gpu": 7,
+    "transforms": 9,
     "site": 5,
 }
 BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0, "gpu": 4.0}

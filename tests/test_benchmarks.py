@@ -183,3 +183,12 @@ def test_two_commits_are_compared():
     assert f"{row}: " in done.stdout and "| board" in done.stdout
     left = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True).stdout
     assert "edutorch-" not in left
+
+
+def test_pipelines_of_transforms_run():
+    pytest.importorskip("PIL", reason="needs the extra `vision`")
+    from benchmarks import transforms
+    from edutorch.vision import transforms as ours
+
+    for size, transform in transforms.pipelines(ours).values():
+        transforms.work(((40, 50, size[2]), transform))()
