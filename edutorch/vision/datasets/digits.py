@@ -10,9 +10,8 @@ import numpy as np
 from ...datasets import load_digits
 from ...nn.functional import interpolate
 from ...ops.from_data import from_numpy
-from ..transforms.functional.conversion import require_pil
 from .idx import write_idx
-from .mnist import MNIST
+from .mnist import MNIST, picture_at
 from .vision import Transform, VisionDataset
 
 TEST_EVERY = 5
@@ -69,7 +68,7 @@ class Digits(VisionDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return a PIL image and its digit, after the transforms."""
-        picture = require_pil("Digits").fromarray(self.data[index].numpy())
+        picture = picture_at(self.data, index, "Digits")
         return self.change(picture, int(self.targets[index]))
 
     def extra_repr(self) -> str:

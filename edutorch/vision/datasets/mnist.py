@@ -11,6 +11,7 @@ from ...core.tensor import Tensor
 from ...ops.from_data import from_numpy
 from ..image_files import DamagedFileError
 from ..transforms.functional.conversion import require_pil
+from ..transforms.functional.image import plain_array
 from .idx import read_idx
 from .utils import DataFile, extract_archive, fetch, find_file, missing_file, verify_str_arg
 from .vision import Transform, VisionDataset
@@ -110,12 +111,19 @@ class MNIST(VisionDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return a PIL image and the number of its class, after the transforms."""
-        picture = require_pil(type(self).__name__).fromarray(self.data[index].numpy())
+        picture = picture_at(self.data, index, type(self).__name__)
         return self.change(picture, int(self.targets[index]))
 
     def extra_repr(self) -> str:
         """Return which part of the data it is."""
         return f"Split: {'Train' if self.train else 'Test'}"
+
+
+def picture_at(data: Tensor, index: int, op: str) -> Any:
+    """Return one of the images N × height × width as a PIL image."""
+    images = plain_array(data)  # numpy() would watch what is written to each
+    pixels = data[index].cpu().numpy() if images is None else images[index]
+    return require_pil(op).fromarray(pixels)
 
 
 def check_labels(op: str, labels: Any, classes: int, path: Path, first: int = 0) -> None:
@@ -286,7 +294,7 @@ class QMNIST(MNIST):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return a PIL image and its class, or all numbers of its label."""
-        picture = require_pil("QMNIST").fromarray(self.data[index].numpy())
+        picture = picture_at(self.data, index, "QMNIST")
         label: Any = self.targets[index]
         return self.change(picture, int(label[0]) if self.compat else label)
 

@@ -72,7 +72,8 @@ class STL10(VisionDataset):
         names = self.folder / "class_names.txt"
         self.classes = names.read_text("utf-8").split() if names.is_file() else []
         parts = [self.load(part) for part in split.split("+")]
-        self.data = np.concatenate([images for images, _ in parts])
+        # One part stays on the disk: the pictures without labels are 2.8 GB.
+        self.data = parts[0][0] if len(parts) == 1 else np.concatenate([part[0] for part in parts])
         self.labels = np.concatenate([labels for _, labels in parts])
 
     def load(self, part: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
