@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
-from ...ops import cat, stack, zeros
+from ...ops import cat, stack, zeros, zeros_like
 from ..vocab import CharNGram, FastText, GloVe, Vectors, pretrained_aliases
 from ..vocab.vocab import UnknownTokenError
 
@@ -115,7 +115,7 @@ class Vocab:
 
     def set_vectors(
         self, stoi: Mapping[str, int], vectors: Tensor, dim: int,
-        unk_init: Callable[[Tensor], Any] = Tensor.zero_,
+        unk_init: Callable[[Tensor], Any] = zeros_like,
     ) -> None:  # fmt: skip
         """Give each word its row of a table of your own; see `Vectors` for `unk_init`."""
         self.vectors = zeros(len(self), dim)

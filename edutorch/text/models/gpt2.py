@@ -168,17 +168,16 @@ class GPT2Model(PretrainedModel):
         positions = arange(past_length, length, device=input_ids.device)
         mask = None
         if attention_mask is not None or (past_length and input_ids.shape[1] > 1):
-            mask = positions[:, None] >= arange(
-                length, device=input_ids.device
-            )  # no token sees a later one
+            # No token sees a later one.
+            mask = positions[:, None] >= arange(length, device=input_ids.device)
         if attention_mask is not None:
             mask = mask & attention_mask.bool()[:, None, None, :]
             # The first token that is not padding has position 0.
             positions = (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, past_length:]
         hidden = self.drop(self.wte(input_ids) + self.wpe(positions))
         cache: Cache = []
-        for layer, block in enumerate(self.h):
-            hidden, present = block(hidden, mask, past_key_values[layer] if past_length else None)
+        for block, past in zip(self.h, past_key_values or [None] * len(self.h), strict=True):
+            hidden, present = block(hidden, mask, past)
             cache.append(present)
         return GPT2Output(self.ln_f(hidden), cache if use_cache else None)
 

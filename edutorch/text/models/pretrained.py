@@ -15,6 +15,7 @@ from ... import nn
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, warn
 from ...nn import functional as F
+from ...ops import tanh
 from ...serialization import CheckpointError, load
 from ...utils.atomic_files import write_atomically
 from .configs import PretrainedConfig, find_file
@@ -28,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "silu": F.silu,
     "swish": F.silu,
-    "tanh": Tensor.tanh,
+    "tanh": tanh,
 }
 """Activation functions by the names in config.json. "gelu_new" is GPT-2's, by tanh."""
 

@@ -193,7 +193,7 @@ class BPE(Tokenizer):
             )  # fmt: skip
         model = settings["model"]
         added = {token["content"]: token["id"] for token in settings.get("added_tokens") or ()}
-        merges = [tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in model["merges"]]
+        merges: list[Any] = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
         add_prefix_space = splitter.get("add_prefix_space", False)
         return cls({**model["vocab"], **added}, merges, special_tokens, add_prefix_space)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...errors import EdutorchError, InvalidValueError, warn
-from ...ops import from_numpy, stack, zeros
+from ...ops import from_numpy, stack, zeros, zeros_like
 from ...serialization import CheckpointError, load, save
 
 
@@ -52,7 +52,7 @@ class Vectors:
     ) -> None:  # fmt: skip
         if max_vectors is not None and max_vectors < 1:
             raise InvalidValueError("Vectors", f"max_vectors must be at least 1, got {max_vectors}")
-        self.unk_init = unk_init or Tensor.zero_
+        self.unk_init = unk_init or zeros_like
         folder = Path(cache or ".vector_cache")
         file = self.find_file(Path(name), folder, url)
         limit = f"_{max_vectors}" if max_vectors else ""

@@ -73,7 +73,8 @@ class Dataset(BaseDataset):
         """
         folder = Path(root if path is None else path)
         names = [name for name in (train, validation, test) if name is not None]
-        return tuple(cls(folder / name, **kwargs) for name in names)
+        read: Any = cls  # of a class that reads a file
+        return tuple(read(folder / name, **kwargs) for name in names)
 
     def split(
         self, split_ratio: float | Sequence[float] = 0.7, stratified: bool = False,

@@ -146,11 +146,16 @@ class BPTTIterator(Iterator):
         super().__init__(dataset, batch_size, **{"sort": False, **kwargs})
 
     def __len__(self) -> int:
-        rows = math.ceil(len(self.dataset[0].text) / self.batch_size)
+        rows = math.ceil(len(self.read_text()) / self.batch_size)
         return math.ceil((rows - 1) / self.bptt_len)
 
+    def read_text(self) -> list[str]:
+        """Return the tokens of the text."""
+        example: Any = self.dataset[0]
+        return list(example.text)
+
     def __iter__(self) -> BaseIterator[Batch]:
-        text, field = list(self.dataset[0].text), self.dataset.fields["text"]
+        text, field = self.read_text(), self.dataset.fields["text"]
         missing = -len(text) % self.batch_size
         # As one column, whatever the field's own order.
         column = field.numericalize([text + [field.pad_token] * missing], device=self.device)
