@@ -59,6 +59,9 @@ GENERATE: dict[str, dict[str, Any]] = {
     "beams, early": {
         "num_beams": 4, "eos_token_id": 37, "pad_token_id": 3, "early_stopping": True
     },
+    "beams, several": {
+        "num_beams": 4, "eos_token_id": 37, "pad_token_id": 3, "num_return_sequences": 3
+    },
     "beams, long": {"num_beams": 3, "eos_token_id": 32, "pad_token_id": 3, "length_penalty": 3.0},
     "beams, short": {"num_beams": 3, "eos_token_id": 22, "pad_token_id": 3, "length_penalty": -1.0},
 }  # fmt: skip

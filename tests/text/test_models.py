@@ -76,6 +76,19 @@ def test_drawing_repeats_with_a_seed_and_stays_among_the_likely(gpt2):
     assert likeliest.tolist() == gpt2.generate(prompts, max_new_tokens=4).tolist()
 
 
+def test_the_length_and_number_of_texts(gpt2):
+    prompts = torch.tensor(model_cases.IDS)
+    assert gpt2.generate(prompts, max_length=11).shape == (2, 11)
+    assert gpt2.generate(prompts, max_length=99, max_new_tokens=1).shape == (2, 10)
+    torch.manual_seed(0)
+    mask = torch.tensor(model_cases.LEFT_PADDED)
+    several = gpt2.generate(
+        prompts, mask, do_sample=True, num_return_sequences=3, max_new_tokens=6, temperature=2.0
+    )
+    assert several.shape[0] == 6 and several[:3, :9].tolist() == [prompts[0].tolist()] * 3
+    assert several[0].tolist() != several[1].tolist()
+
+
 def test_filtered_scores():
     logits = torch.tensor([[0.1, 0.5, 0.15, 0.25]]).log()
 
@@ -300,6 +313,9 @@ def test_an_id_outside_of_the_vocabulary(gpt2):
         ({"top_p": 1.5}, "top_p must be above 0, and at most 1"),
         ({"num_beams": 0}, "num_beams must be at least 1"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
+        ({"num_return_sequences": 2}, "there are not so many different texts"),
+        ({"num_return_sequences": 0}, "num_return_sequences must be at least 1"),
+        ({"max_length": 2}, "the prompt is as long as the text may be"),
         ({"num_beams": 2, "do_sample": True}, "takes the best texts and draws none"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from functools import cache
@@ -165,12 +166,12 @@ def test_wordpiece_learns_nearly_the_same(pairs):
 
 
 def test_unigram_needs_no_more_tokens_than_that_of_tokenizers(pairs):
-    texts = manual()[:6]
-    trained = Unigram.train(texts, 400)
-    assert 390 <= len(trained) <= 400
+    texts = manual()[:4]
+    trained = Unigram.train(texts, 300)
+    assert 290 <= len(trained) <= 300
     fast = library().Tokenizer.from_str(pairs["Unigram"][1].to_str())
     trainer = library().trainers.UnigramTrainer(
-        vocab_size=400, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False
+        vocab_size=300, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False
     )
     fast.train_from_iterator(texts, trainer)
     ours = sum(len(trained.encode(text)) for text in texts)
@@ -184,7 +185,7 @@ def test_expected_counts_are_those_of_all_splits():
     """By hand: "aab" has four splits with these tokens."""
     scores = seed_scores({"aab": 2, "ab": 1}, 2, 10)
     assert set(scores) == {"a", "b", "aa", "ab"}
-    p = {token: 2.718281828439045**score for token, score in scores.items()}
+    p = {token: math.exp(score) for token, score in scores.items()}
     splits = [("a", "a", "b"), ("aa", "b"), ("a", "ab")]
     weights = [1.0] * 3
     for index, split in enumerate(splits):
@@ -232,7 +233,7 @@ def test_every_character_is_in_a_word():
     """Of all of Unicode: letters and numbers as their categories say."""
     import unicodedata
 
-    for code in [*range(0x20), *range(0x21, 0xD800, 3), *range(0xE000, sys.maxunicode + 1, 7)]:
+    for code in [*range(0x20), *range(0x21, 0xD800, 7), *range(0xE000, sys.maxunicode + 1, 61)]:
         character = chr(code)
         category = unicodedata.category(character)[0]
         words = word_pattern().findall(f"a{character}1")
@@ -264,7 +265,7 @@ def test_wordpiece_settings():
 
 
 def test_vocabulary_files(tmp_path):
-    bpe = BPE.train(manual()[:3], 400, ["<|endoftext|>"])
+    bpe = BPE.train(manual()[:3], 300, ["<|endoftext|>"])
     bpe.save_files(tmp_path)
     read = BPE.from_files(
         tmp_path / "vocab.json", tmp_path / "merges.txt", special_tokens=["<|endoftext|>"]
@@ -274,7 +275,7 @@ def test_vocabulary_files(tmp_path):
         str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt")
     )
     assert [t.value for t in library_file.tokenize("Ġstatement")] == bpe.split_word("Ġstatement")
-    words = WordPiece.train(manual()[:3], 400)
+    words = WordPiece.train(manual()[:3], 300)
     words.save_files(tmp_path)
     assert WordPiece.from_files(tmp_path / "vocab.txt").to_dict() == words.to_dict()
 

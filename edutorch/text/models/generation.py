@@ -30,13 +30,15 @@ class GenerationConfig:
     """How to write on. The names are those of transformers.
 
     Args:
-        max_new_tokens: how many tokens to add at most.
+        max_new_tokens: how many tokens to add at most; by default 20.
+        max_length: how many tokens a text may have, with its prompt, if max_new_tokens is None.
         do_sample: draw each token; otherwise the likeliest is taken.
         temperature: divides the scores before drawing: below 1 bolder, above 1 more varied.
         top_k: draw among the k likeliest.
         top_p: draw among the likeliest that together have this probability.
         num_beams: above 1: beam search with so many texts at a time.
         length_penalty: a beam's score is its log-probability / length^length_penalty.
+        num_return_sequences: how many texts to return for each prompt, drawn or the best beams.
         early_stopping: end a beam search once `num_beams` texts have ended.
         eos_token_id, pad_token_id: the end of a text, and what fills up after it; by default those
             of the model's config.
@@ -45,12 +47,14 @@ class GenerationConfig:
     Raises: InvalidValueError: a setting is out of its range.
     """
 
-    max_new_tokens: int = 20
+    max_new_tokens: int | None = None
+    max_length: int | None = None
     do_sample: bool = False
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
     num_beams: int = 1
+    num_return_sequences: int = 1
     length_penalty: float = 1.0
     early_stopping: bool = False
     eos_token_id: int | None = None
@@ -58,29 +62,48 @@ class GenerationConfig:
     use_cache: bool = True
 
     def __post_init__(self) -> None:
-        limits = {
-            "max_new_tokens": (self.max_new_tokens >= 1, "at least 1"),
-            "temperature": (self.temperature > 0, "above 0; greedy is do_sample=False"),
-            "top_k": (self.top_k is None or self.top_k >= 1, "at least 1"),
-            "top_p": (self.top_p is None or 0 < self.top_p <= 1, "above 0, and at most 1"),
-            "num_beams": (self.num_beams >= 1, "at least 1"),
-        }
-        for name, (is_valid, limit) in limits.items():
-            if not is_valid:
-                message = f"{name} must be {limit}"
-                raise InvalidValueError("generate", message, {name: getattr(self, name)})
+        for name in ("max_new_tokens", "top_k", "num_beams", "num_return_sequences"):
+            value = getattr(self, name)
+            check_setting(name, value, value is None or value >= 1, "at least 1")
+        temperature, top_p = self.temperature, self.top_p
+        hint = "above 0; greedy is do_sample=False"
+        check_setting("temperature", temperature, temperature > 0, hint)
+        is_share = top_p is None or 0 < top_p <= 1
+        check_setting("top_p", top_p, is_share, "above 0, and at most 1")
         if self.do_sample and self.num_beams > 1:
             raise InvalidValueError(
                 "generate", "beam search takes the best texts and draws none",
                 {"num_beams": self.num_beams, "do_sample": True}, "leave one of the two out",
             )  # fmt: skip
+        if self.num_return_sequences > self.num_beams and not self.do_sample:
+            raise InvalidValueError(
+                "generate", "there are not so many different texts",
+                {"num_return_sequences": self.num_return_sequences, "num_beams": self.num_beams},
+                "draw them with do_sample=True, or search with more beams",
+            )  # fmt: skip
 
-    def with_ids_of(self, config: PretrainedConfig) -> GenerationConfig:
-        """Return these settings with the ids that the config of a model has."""
+    def resolve(self, config: PretrainedConfig, prompt_length: int) -> GenerationConfig:
+        """Return these settings with a number of new tokens, and the ids of a model's config."""
+        count = self.max_new_tokens or 20
+        if self.max_new_tokens is None and self.max_length is not None:
+            count = self.max_length - prompt_length
+            if count < 1:
+                raise InvalidValueError(
+                    "generate", "the prompt is as long as the text may be",
+                    {"prompt": prompt_length, "max_length": self.max_length},
+                    "max_new_tokens counts the new tokens alone",
+                )  # fmt: skip
         eos = config.eos_token_id if self.eos_token_id is None else self.eos_token_id
         pad = config.pad_token_id if self.pad_token_id is None else self.pad_token_id
         # Something must stand there, and the end says best that nothing follows.
-        return replace(self, eos_token_id=eos, pad_token_id=(eos or 0) if pad is None else pad)
+        pad = (eos or 0) if pad is None else pad
+        return replace(self, max_new_tokens=count, eos_token_id=eos, pad_token_id=pad)
+
+
+def check_setting(name: str, value: object, is_valid: bool, limit: str) -> None:
+    """Raise InvalidValueError for a setting out of its range."""
+    if not is_valid:
+        raise InvalidValueError("generate", f"{name} must be {limit}", {name: value})
 
 
 class GenerationMixin(PretrainedModel):
@@ -97,7 +120,7 @@ class GenerationMixin(PretrainedModel):
             attention_mask: (batch, tokens): 0 for padding on the left of shorter prompts.
             generation_config, settings: see `GenerationConfig`.
 
-        Shape: (batch, tokens) → (batch, tokens + new ones).
+        Shape: (batch, tokens) → (batch · num_return_sequences, tokens + new ones).
 
         Raises: InvalidValueError: a setting out of its range, an empty prompt, or more tokens than
             the model has positions.
@@ -107,7 +130,11 @@ class GenerationMixin(PretrainedModel):
             if name not in GenerationConfig.__dataclass_fields__:
                 raise unknown_keyword("generate", name, GenerationConfig.__dataclass_fields__)
         plan = replace(generation_config or GenerationConfig(), **settings)
-        plan = plan.with_ids_of(self.config)
+        plan = plan.resolve(self.config, input_ids.shape[1])
+        if plan.num_beams == 1 and plan.num_return_sequences > 1:
+            input_ids = input_ids.repeat_interleave(plan.num_return_sequences, dim=0)
+            if attention_mask is not None:
+                attention_mask = attention_mask.repeat_interleave(plan.num_return_sequences, dim=0)
         predictor = Predictor(self, plan.use_cache)
         was_training = self.training
         self.eval()
@@ -165,7 +192,7 @@ def extend(
     """Return the texts with one token after the other, until all have ended."""
     padding = full((), plan.pad_token_id, dtype=texts.dtype, device=texts.device)
     is_open = ones(texts.shape[0], dtype=boolean, device=texts.device)
-    for _ in range(plan.max_new_tokens):
+    for _ in range(plan.max_new_tokens or 0):
         token = choose(predictor(texts, mask), plan).where(is_open, padding)
         texts, mask = cat([texts, token[:, None]], dim=1), grow_mask(mask)
         if plan.eos_token_id is not None:
@@ -227,10 +254,10 @@ class BeamSearch:
         self.plan, self.num_beams = plan, plan.num_beams
 
     def run(self, predictor: Predictor, prompts: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the best text after each prompt, filled up to the same length."""
+        """Return the best texts after each prompt, filled up to the same length."""
         rows = prompts.tolist()
         self.prompt_length = len(rows[0])
-        self.max_length = self.prompt_length + self.plan.max_new_tokens
+        self.max_length = self.prompt_length + (self.plan.max_new_tokens or 0)
         # All beams of a prompt are the same text at first, so only one of them may count.
         running = [
             [Beam(-1e9 if beam else 0.0, tokens) for beam in range(self.num_beams)]
@@ -257,7 +284,8 @@ class BeamSearch:
             picked = [beam.row for beams in running for beam in beams]
             predictor.reorder(tensor(picked, device=prompts.device))
             mask = grow_mask(mask)
-        best = [beams[0].tokens for beams in finished]
+        count = self.plan.num_return_sequences
+        best = [beam.tokens for beams in finished for beam in beams[:count]]
         length = max(map(len, best))
         filled = [tokens + [self.plan.pad_token_id] * (length - len(tokens)) for tokens in best]
         return tensor(filled, device=prompts.device)
