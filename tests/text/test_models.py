@@ -247,6 +247,10 @@ def test_bad_folders(tmp_path):
     save_config(tmp_path, model_type="bert")
     with pytest.raises(models.ConfigError, match=r"(?s)another architecture.*'gpt2'.*'bert'"):
         load(tmp_path)
+    for wrong in ("2", 2.5, None, [2]):
+        save_config(tmp_path, n_layer=wrong)
+        with pytest.raises(models.ConfigError, match=r"(?s)n_layer is of a wrong type.*= int"):
+            load(tmp_path)
     save_config(tmp_path, **model_cases.GPT2, scale_attn_weights=False)
     with pytest.raises(models.ConfigError, match="is not written for scale_attn_weights = False"):
         load(tmp_path)

@@ -139,6 +139,7 @@ def test_two_texts(pairs):
         if isinstance(own, WordPiece):
             encoding = fast.encode("the first text", "and the second")
             assert own.token_type_ids(ids) == encoding.type_ids
+            assert own.token_type_ids([7, 8]) == [0, 0] and own.token_type_ids([]) == []
 
 
 def test_special_tokens_are_left_out_of_the_text(pairs):
@@ -370,6 +371,8 @@ def test_bad_text(pairs, name):
         own.encode(b"bytes")
     with pytest.raises(InvalidValueError, match="character 2 of the text is half of a surrogate"):
         own.encode("ab\ud83d")
+    with pytest.raises(ArgumentError, match="expected a list of texts, got a single one"):
+        own.encode_batch("text")
     with pytest.raises(DimError, match=f"no token has the id {VOCAB_SIZE}"):
         own.decode([VOCAB_SIZE])
 

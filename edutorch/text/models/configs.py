@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from ...core.error_messages import matches_annotation
 from ...errors import EdutorchError
 from ...utils.atomic_files import write_atomically
 
@@ -36,7 +37,7 @@ class PretrainedConfig:
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
         """Return the config of these settings.
 
-        Raises: ConfigError: they are those of another architecture.
+        Raises: ConfigError: they are those of another architecture, or of a wrong type.
         """
         model_type = settings.get("model_type", cls.model_type)
         if model_type != cls.model_type:
@@ -52,7 +53,13 @@ class PretrainedConfig:
                     {"expected": repr(value), "found": repr(settings[name])},
                     "the real transformers is: python -m edutorch add transformers",
                 )  # fmt: skip
-        known = {setting.name for setting in fields(cls)} - {"other"}
+        known = {setting.name: setting.type for setting in fields(cls) if setting.name != "other"}
+        for name, wanted in known.items():
+            if name in settings and not matches_annotation(settings[name], str(wanted)):
+                raise ConfigError(
+                    cls.__name__, f"{name} is of a wrong type",
+                    {"expected": wanted, "found": repr(settings[name])},
+                )  # fmt: skip
         used = {name: value for name, value in settings.items() if name in known}
         other = {name: value for name, value in settings.items() if name not in known}
         return cls(**used, other=other)

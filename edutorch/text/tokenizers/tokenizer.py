@@ -133,6 +133,8 @@ class Tokenizer:
         self, texts: Sequence[str], add_special_tokens: bool = True
     ) -> list[list[int]]:
         """Return the ids of each text."""
+        if isinstance(texts, str):
+            raise ArgumentError(type(self).__name__, "expected a list of texts, got a single one")
         return [self.encode(text, add_special_tokens=add_special_tokens) for text in texts]
 
     def add_special_ids(self, first: list[int], second: list[int] | None) -> list[int]:

@@ -129,7 +129,8 @@ class WordPiece(Tokenizer):
 
     def token_type_ids(self, ids: Sequence[int]) -> list[int]:
         """Return 0 for each id of the first text, with its [SEP], and 1 for each of the second."""
-        first = list(ids).index(self.vocab["[SEP]"]) + 1
+        end = self.vocab.get("[SEP]")
+        first = list(ids).index(end) + 1 if end in ids else len(ids)
         return [0] * first + [1] * (len(ids) - first)
 
     def join_tokens(self, tokens: list[str]) -> str:
