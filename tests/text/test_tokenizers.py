@@ -178,8 +178,10 @@ def test_unigram_needs_no_more_tokens_than_that_of_tokenizers(pairs):
     ours = sum(len(trained.encode(text)) for text in texts)
     theirs = sum(len(fast.encode(text).ids) for text in texts)
     assert ours <= 1.01 * theirs
+    from_file = library().Tokenizer.from_str(json.dumps(trained.to_dict()))
     for text in texts:
         assert trained.decode(trained.encode(text)) == text
+        assert from_file.encode(text).ids == trained.encode(text)
 
 
 def test_expected_counts_are_those_of_all_splits():

@@ -141,6 +141,8 @@ class Unigram(Tokenizer):
             scores = prune(
                 words, scores, characters, max(room, int(shrinking_factor * len(scores)))
             )
+        # Short numbers, which every program reads from a file as the same float.
+        scores = {token: round(score, 10) for token, score in scores.items()}
         ranked = dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
         return cls({**dict.fromkeys(first, 0.0), **ranked}, special_tokens)
 
