@@ -11,7 +11,8 @@ from importlib import import_module
 from types import ModuleType
 
 _SUBMODULES = (
-    "data", "datasets", "functional", "legacy", "models", "tokenizers", "transforms", "vocab",
+    "data", "datasets", "functional", "legacy", "models", "tokenizers", "transforms", "utils",
+    "vocab",
 )  # fmt: skip
 
 

@@ -130,7 +130,9 @@ class WordPiece(Tokenizer):
     def token_type_ids(self, ids: Sequence[int]) -> list[int]:
         """Return 0 for each id of the first text, with its [SEP], and 1 for each of the second."""
         end = self.vocab.get("[SEP]")
-        first = list(ids).index(end) + 1 if end in ids else len(ids)
+        if end is None or end not in ids:
+            return [0] * len(ids)
+        first = list(ids).index(end) + 1
         return [0] * first + [1] * (len(ids) - first)
 
     def join_tokens(self, tokens: list[str]) -> str:
