@@ -199,8 +199,10 @@ def fftconvolve(x: Tensor, y: Tensor, mode: str = "full") -> Tensor:
     check_mode("fftconvolve", mode)
     _leading_shape("fftconvolve", x, y)
     n, m = x.shape[-1], y.shape[-1]
-    full = fft.irfft(fft.rfft(x, n + m - 1) * fft.rfft(y, n + m - 1), n + m - 1)
-    return _part(full, n, m, mode)
+    # Any size that holds the result will do; for powers of 2 the transform is fastest.
+    size = 1 << (n + m - 2).bit_length()
+    full = fft.irfft(fft.rfft(x, size) * fft.rfft(y, size), size)
+    return _part(full[..., : n + m - 1], n, m, mode)
 
 
 def convolve(x: Tensor, y: Tensor, mode: str = "full") -> Tensor:
