@@ -275,7 +275,8 @@ def riaa_biquad(waveform: Tensor, sample_rate: int) -> Tensor:
         math.cos(2 * math.pi * 1000 / sample_rate), -math.sin(2 * math.pi * 1000 / sample_rate)
     )
     response = abs(b[0] + b[1] * z + b[2] * z * z) / abs(a[0] + a[1] * z + a[2] * z * z)
-    return biquad(waveform, *(value / response for value in b), *a)
+    b0, b1, b2 = (value / response for value in b)
+    return biquad(waveform, b0, b1, b2, *a)
 
 
 _guard(globals())
