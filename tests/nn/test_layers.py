@@ -79,3 +79,14 @@ def test_dropout_of_everything(device):
 def test_dropout_in_evaluation_changes_nothing(device):
     x = edutorch.ones(3)
     assert nn.Dropout().eval()(x) is x
+
+
+@pytest.mark.parametrize("padding", [1, (1, 1), [1, 1], "same"])
+def test_padding_is_a_size_or_a_word(padding):
+    layer = edutorch.nn.Conv2d(2, 3, 3, padding=padding)
+    assert layer(edutorch.ones(1, 2, 5, 5)).shape == (1, 3, 5, 5)
+
+
+def test_padding_is_no_list_of_words():
+    with pytest.raises(TypeError, match="`padding` must be Size or str, not tuple"):
+        edutorch.nn.Conv2d(2, 3, 3, padding=("same", 1))
