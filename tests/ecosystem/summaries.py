@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,41 @@ def summarize_training(
     }
 
 
+def draw_input(shape: Sequence[int], seed: int = 0) -> Any:
+    """Return a tensor of the library `torch`, whichever that is, with normal elements."""
+    import torch
+
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(tuple(shape), np.float32))
+
+
+def summarize_model(
+    model: Any, output_of: Callable[[Any], Any], factor: float, gradients: int
+) -> dict[str, Any]:
+    """Return what `summarize_training` does for the output of a model, with some gradients.
+
+    Args:
+        output_of: of the model: its output.
+        factor: of all weights with two axes or more: less than 1 where activations grow.
+        gradients: of so many parameters, from the first to the last.
+    """
+
+    def scale_weights(model: Any, keys: object) -> None:
+        for value in model.state_dict().values():
+            if value.is_floating_point() and value.ndim > 1:
+                value.mul_(factor)
+
+    def loss_of(model: Any) -> tuple[Any, Any]:
+        output = output_of(model)
+        return output, (output * draw_input(output.shape, seed=2)).mean()
+
+    model.register_load_state_dict_post_hook(scale_weights)
+    result = summarize_training(model, loss_of)
+    names = list(result["gradients"])
+    chosen = np.linspace(0, len(names) - 1, min(gradients, len(names))).astype(int)
+    result["gradients"] = {names[i]: result["gradients"][names[i]] for i in chosen}
+    return result
+
+
 def round_figure(value: float, digits: int = 7) -> float:
     return float(f"{float(value):.{digits}g}")
 
@@ -120,3 +155,15 @@ def write_golden(name: str, values: Mapping[str, Any]) -> None:
     GOLDEN.mkdir(exist_ok=True)
     lines = (f"{json.dumps(case)}: {json.dumps(value)}" for case, value in values.items())
     (GOLDEN / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def add_to_golden(
+    name: str, cases: Sequence[str], compute: Callable[[str], dict[str, Any]]
+) -> None:
+    """Compute the cases that a golden file does not hold yet, and drop those that are gone."""
+    present = read_golden(name) if (GOLDEN / f"{name}.json").exists() else {}
+    values: dict[str, Any] = {}
+    for case in cases:
+        values[case] = present.get(case) or compute(case)
+        write_golden(name, {**present, **values})
+    write_golden(name, values)

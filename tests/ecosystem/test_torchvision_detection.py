@@ -126,7 +126,7 @@ def test_the_loss_halves_in_30_steps(with_masks):
     torch.manual_seed(0)
     images, targets = pasted_digits()
     model = small_detector(with_masks).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.005, momentum=0.9)
     losses = []
     for _ in range(30):
         loss = sum(model(images, targets).values())

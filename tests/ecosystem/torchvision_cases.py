@@ -7,14 +7,12 @@ What is in the golden file already is kept: remove a line to compute it anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import torchvision
 
-from tests.ecosystem.summaries import read_golden, summarize_training, write_golden
+from tests.ecosystem.summaries import add_to_golden, draw_input, summarize_model
 
 CASES: dict[str, tuple[int, ...]] = {
     "alexnet": (2, 3, 64, 64),
@@ -55,10 +53,10 @@ LARGE: dict[str, tuple[int, ...]] = {
 }
 """The same for models that take long."""
 
-GAINS = dict.fromkeys(
+FACTORS = dict.fromkeys(
     (
         "deeplabv3_mobilenet_v3_large", "efficientnet_v2_s", "lraspp_mobilenet_v3_large",
-        "maxvit_t", "raft_small", "fasterrcnn_mobilenet_v3_large_320_fpn",
+        "maxvit_t", "raft_small", "s3d", "fasterrcnn_mobilenet_v3_large_320_fpn",
         "ssdlite320_mobilenet_v3_large",
     ),
     0.5,
@@ -79,10 +77,6 @@ def build(name: str) -> Any:
     return torchvision.models.get_model(name, **settings)
 
 
-def draw_input(shape: Sequence[int], seed: int = 0) -> Any:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(tuple(shape), np.float32))
-
-
 def output_of(name: str, model: Any) -> Any:
     """Return the output of a model as one tensor."""
     shape = {**CASES, **LARGE}[name]
@@ -100,23 +94,10 @@ def output_of(name: str, model: Any) -> Any:
 
 def train(name: str) -> dict[str, Any]:
     """Return what a model computes: its output, some gradients, its output after a step."""
-
-    def loss_of(model: Any) -> tuple[Any, Any]:
-        output = output_of(name, model)
-        return output, (output * draw_input(output.shape, seed=2)).mean()
-
-    result = summarize_training(build(name), loss_of, gain=2**0.5 * GAINS.get(name, 1.0))
-    names = list(result["gradients"])
-    chosen = np.linspace(0, len(names) - 1, min(GRADIENTS, len(names))).astype(int)
-    result["gradients"] = {names[i]: result["gradients"][names[i]] for i in chosen}
-    return result
+    return summarize_model(
+        build(name), lambda model: output_of(name, model), FACTORS.get(name, 1.0), GRADIENTS
+    )
 
 
 if __name__ == "__main__":
-    try:
-        golden = read_golden("torchvision")
-    except FileNotFoundError:
-        golden = {}
-    for case in [*CASES, *LARGE]:
-        golden[case] = golden.get(case) or train(case)
-        write_golden("torchvision", golden)
+    add_to_golden("torchvision", [*CASES, *LARGE], train)
