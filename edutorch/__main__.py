@@ -79,6 +79,16 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    from .cli.zoo import add_options as add_options_of_zoo
+
+    add_options_of_zoo(
+        commands.add_parser(
+            "zoo",
+            help="list the models that come along, or draw one",
+            description="List the models that come with edutorch: parameters, memory, work.",
+            allow_abbrev=False,
+        )
+    )
     from .cli.packages.command import add_options as add_options_of_add
     from .cli.packages.command import add_options_of_remove
 
@@ -162,6 +172,7 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
     from .cli.lab import lab
     from .cli.packages.command import add, remove
     from .cli.site.command import site
+    from .cli.zoo import zoo
 
     if options.command == "course":
         return course(options, others)
@@ -169,6 +180,8 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
         return classroom(options)
     if options.command == "site":
         return site(options)
+    if options.command == "zoo":
+        return zoo(options)
     if options.command in ("add", "remove"):
         return add(options) if options.command == "add" else remove(options)
     if options.command == "grade merge":

@@ -24,7 +24,7 @@ from ..optim import AdamW, Optimizer
 from ..optim.lr_scheduler import OneCycleLR
 from ..random import manual_seed
 from ..serialization.safetensors_file import parse_file
-from ..utils.atomic_files import write_atomically
+from .weights_file import save_half
 
 SEED = 0
 STEPS = 700
@@ -131,15 +131,9 @@ def word_error(model: DigitRecognizer, digits: SpokenDigits, sequences: int = 20
 
 
 def save_weights(model: DigitRecognizer, file: Path) -> None:
-    """Write the parameters and statistics as float16; what is computed by a formula is left out."""
-    from safetensors.numpy import save
-
-    state = {
-        name: np.ascontiguousarray(value.numpy().astype(np.float16))
-        for name, value in model.state_dict().items()
-        if not name.startswith("mel.") and not name.endswith("num_batches_tracked")
-    }
-    write_atomically(file, save(state))
+    """Write the weights as 16-bit floats; what is computed by a formula is left out."""
+    state = model.state_dict()
+    save_half({name: value for name, value in state.items() if not name.startswith("mel.")}, file)
 
 
 def load_spoken_digits() -> DigitRecognizer:
