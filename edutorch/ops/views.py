@@ -17,7 +17,7 @@ from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.autograd.view_tracking import Layout, layout_of
 from ..core.op import movement, op
 from ..core.shapes import as_int, normal_dim
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, array_of
 from ..errors import DimError, DTypeError, ShapeError
 from .creation import zeros_like
 from .indexing import getitem, index_put_forward
@@ -384,10 +384,19 @@ def strided_view(
     return backend.as_strided(input, tuple(size), steps, storage_offset * itemsize - start)
 
 
+def in_shape(g: ArrayOrTensor, shape: Sequence[int]) -> Any:
+    """A gradient in another shape: on the device `meta`, where positions have no meaning."""
+    flat, count = reshape(g, (-1,)), math.prod(shape)
+    common = slice(0, min(count, math.prod(g.shape)))
+    return reshape(index_put_forward(getitem(flat, common), common, (count,)), tuple(shape))
+
+
 def _as_strided_rule(
     g: ArrayOrTensor, input_shape: Sequence[int], size: Sequence[int], stride: Sequence[int],
     storage_offset: int, layout: Layout,
 ) -> Any:  # fmt: skip
+    if not backends.has_elements(array_of(g)):
+        return in_shape(g, input_shape)
     positions = strided_positions(size, stride, storage_offset)
     index, outside = elements_at(positions, input_shape, layout)
     count = math.prod(input_shape)
@@ -410,11 +419,13 @@ def scatter_strided(
     >>> as_strided_scatter(zeros(4), ones(2), (2,), (1,), 1)
     tensor([0., 1., 1., 0.])
     """
+    values = xp.broadcast_to(src, tuple(size)).reshape(-1)
+    if not backends.has_elements(input):
+        return input.copy()
     index, outside = elements_at(
         strided_positions(size, stride, storage_offset), input.shape, layout
     )
     y = input.reshape(-1).copy()
-    values = xp.broadcast_to(src, tuple(size)).reshape(-1)
     if outside.any():
         values = values[xp.asarray(np.nonzero(~outside)[0])]
         index = index[~outside]
@@ -434,6 +445,8 @@ def _in_region(
     g: ArrayOrTensor, size: Sequence[int], stride: Sequence[int], storage_offset: int,
     layout: Layout,
 ) -> Any:  # fmt: skip
+    if not backends.has_elements(array_of(g)):
+        return in_shape(g, size)
     positions = strided_positions(size, stride, storage_offset)
     index, outside = elements_at(positions, tuple(g.shape), layout)
     picked = getitem(reshape(g, (-1,)), (index[~outside],))

@@ -135,6 +135,13 @@ def huge(*shape: int, dtype: Any = None) -> Tensor:
     return edutorch.empty(*shape, dtype=dtype, device="meta")
 
 
+def write_into_view(x: Tensor) -> Tensor:
+    x[1:, 1:].mul_(2)
+    (gradient,) = edutorch.autograd.grad(x.sum(), x)
+    x.as_strided((SIDE, 2), (SIDE, 1)).sum().backward()
+    return gradient
+
+
 HUGE = {
     "elementwise": lambda x: (x * 2 + x.exp()).clamp(0, 1).where(x > 0, x),
     "reductions": lambda x: x.softmax(-1).sum(0) + x.mean(0) + x.var(0) + x.amax(0),
@@ -160,6 +167,7 @@ HUGE = {
     "repeats": lambda x: x.reshape(-1).repeat_interleave(2),
     "solve": lambda x: edutorch.linalg.solve(x, edutorch.linalg.inv(x)),
     "svd": lambda x: edutorch.linalg.svd(x, full_matrices=False).S,
+    "writes into views": lambda x: write_into_view(x.requires_grad_() * 1),
     "writes": lambda x: x.fill_(1).mul_(2).copy_(x.T),
 }
 
