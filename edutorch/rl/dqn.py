@@ -1,7 +1,10 @@
 """DQN, deep Q-learning: learn what each action is worth, from any steps, also old ones.
 
-    target = r + γ · max Q_old(s', ·) · (1 - d)
+    target = (1 - γ) · r + γ · max Q_old(s', ·) · (1 - d)
     loss = mean((Q(s, a) - target)²)
+
+The factor 1 - γ changes no choice: with it Q is an average of the rewards to come, and of their
+size, in place of a sum that is a hundred times as large, which a fresh network is far away from.
 
 A round plays some steps, and then learns from steps that are drawn from all that were kept. Q_old
 is the network before the round: a target that moved with every update would be chased in vain.
@@ -34,15 +37,15 @@ from .environments import check_spaces, evaluate, final_states, make_envs, run_p
 class Settings(NamedTuple):
     """The settings of the algorithm."""
 
-    total_timesteps: int = 60_000
+    total_timesteps: int = 50_000
     num_envs: int = 16
     steps_per_round: int = 50  # of each environment
     updates_per_round: int = 50
     learning_starts: int = 1_000  # steps before the first update
     capacity: int = 100_000
     batch_size: int = 256
-    lr: float = 1e-3
-    gamma: float = 0.99
+    lr: float = 1e-3  # decreases to 0
+    gamma: float = 0.98
     explore_until: float = 0.12  # of all rounds: then ε has decreased from 1 to
     epsilon: float = 0.04
     examine_every: int = 2  # rounds
@@ -71,7 +74,7 @@ def q_loss(network: QNetwork, target: QNetwork, batch: Transitions, gamma: float
     """Return the loss of a batch of steps."""
     with no_grad():
         future = target(batch.next_states).max(1).values
-        wanted = batch.rewards + gamma * future * (1 - batch.terminated)
+        wanted = (1 - gamma) * batch.rewards + gamma * future * (1 - batch.terminated)
     worth = network(batch.states).gather(1, batch.actions[:, None])[:, 0]
     return F.mse_loss(worth, wanted)
 
@@ -132,6 +135,7 @@ def train(
         player.play(network, epsilon, chosen.steps_per_round)
         if len(buffer) >= chosen.learning_starts:
             target = copy.deepcopy(network)
+            optimizer.param_groups[0]["lr"] = chosen.lr * (1 - index / rounds)
             for _ in range(chosen.updates_per_round):
                 loss = q_loss(network, target, buffer.sample(chosen.batch_size), chosen.gamma)
                 optimizer.zero_grad()
