@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextvars
-import threading
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy
 
@@ -13,7 +11,6 @@ from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
 from ...backends.batching_rules import VmapError
 from ...backends.numpy import Array
-from ...backends.platform import HAS_THREADS
 from ...errors import CodeLocation, GradientError, ShapeError, user_location
 from ...events import BackwardEnded, backward_event, step_event, work
 from ...modes import current, override_modes
@@ -32,10 +29,10 @@ from .engine import (
     warn_of,
 )  # fmt: skip
 from .graph import accumulate, edge_of, edges_leading_to, reachable
+from .nested_calls import run_nested
 from .tangents import detach_with_tangents
 
 Tensors = Tensor | Sequence[Tensor]
-T = TypeVar("T")
 
 
 def as_list(tensors: Any) -> list[Any]:
@@ -401,56 +398,3 @@ def needs_graph(edges: Sequence[Any]) -> bool:
     """Return True if a rule behind `edges` needs its node (see `Op.needs_node`)."""
     nodes = reachable([edge for edge in edges if edge is not None], since=1)
     return any(getattr(node.op, "needs_node", False) for node in nodes)
-
-
-# A backward pass inside of another one ----------------------------------------------------
-
-LEVELS_PER_THREAD = 20
-"""A custom backward, or a hook, may call `backward` itself, which runs another such function, and
-so on. Each level takes a dozen Python frames, of which a thread has about a thousand. So every so
-many levels the work continues in a new thread, with an empty stack, while the previous one waits.
-PyTorch does the same."""
-
-
-class Depth(threading.local):
-    """The number of nested backward passes in this thread."""
-
-    level = 0
-
-
-_DEPTH = Depth()
-
-
-def run_nested(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that may recurse; deep inside, in a new thread."""
-    level = _DEPTH.level
-    if level >= LEVELS_PER_THREAD and HAS_THREADS:
-        return run_in_new_thread(function, arguments)
-    _DEPTH.level = level + 1
-    try:
-        return function(*arguments)
-    finally:
-        _DEPTH.level = level
-
-
-def run_in_new_thread(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-    """Call a function in another thread, with the modes of this one, and wait for it."""
-    results: list[T] = []
-    failures: list[BaseException] = []
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            results.append(context.run(run_nested, function, *arguments))
-        except BaseException as error:  # noqa: BLE001  (whatever it is, the caller gets it)
-            failures.append(error)
-
-    thread = threading.Thread(target=run, name="edutorch nested backward", daemon=True)
-    thread.start()
-    thread.join()
-    if failures:
-        try:
-            raise failures[0]
-        finally:
-            failures.clear()  # an error that refers to its own frames keeps everything alive
-    return results[0]

@@ -1,4 +1,4 @@
-"""Random tensors under PyTorch's private names, which libraries use all the same."""
+"""Functions with PyTorch's private names, which libraries use all the same."""
 
 from __future__ import annotations
 
