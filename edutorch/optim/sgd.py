@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from .fused import FusedKernel
 from .optimizer import Optimizer
+from .sparse_rows import update_rows_by_sgd
 from .update_rule import Group, State, Values, apply_weight_decay, check, check_lr, learning_rate
 
 __all__ = ["SGD"]
@@ -42,7 +42,7 @@ class SGD(Optimizer):
     fused_kernel = FusedKernel()
 
     def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0,
+        self, params: Iterable[object], lr: float | Tensor = 1e-3, momentum: float = 0,
         dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
         maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
@@ -78,23 +78,4 @@ class SGD(Optimizer):
             grad = grad + momentum * buffer if group["nesterov"] else buffer
         param -= lr * grad
 
-    def update_sparse(self, group: Group, param: Tensor, grad: Any) -> None:
-        """Update the rows of a sparse gradient; the momentum is a sparse tensor, too.
-
-        Raises: RuntimeError: weight decay, which would change every row.
-        """
-        if group["weight_decay"] or group["differentiable"]:
-            raise RuntimeError(
-                "SGD: weight_decay and differentiable are not supported with sparse gradients"
-            )
-        if group["momentum"]:
-            state = self.state[param]
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                state["momentum_buffer"] = buffer = grad.clone()
-            else:
-                scaled = grad * (1 - group["dampening"])
-                state["momentum_buffer"] = buffer = buffer * group["momentum"] + scaled
-            grad = grad + buffer * group["momentum"] if group["nesterov"] else buffer
-        rows = grad.coalesce()
-        param._array[tuple(rows.pattern.indices)] -= learning_rate(group) * rows.entries._array
+    update_sparse = update_rows_by_sgd
