@@ -8,12 +8,10 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from edutorch import hub
 from edutorch.core.tensor import Tensor
-from edutorch.nn import Identity
 from edutorch.ops import cat
 from edutorch.small_modules import add_module
 
@@ -63,22 +61,6 @@ def get_cpu_capability() -> str:
 
 add_module("_dynamo.utils", "`torch._dynamo.utils`: a question to it.", is_compile_supported)
 add_module("backends.cpu", "`torch.backends.cpu`: the processor.", get_cpu_capability)
-
-
-# Quantization -------------------------------------------------------------------------------------
-
-
-class QuantStub(Identity):
-    """The place where a quantized model would quantize its input: passes it on."""
-
-
-class DeQuantStub(Identity):
-    """The place where a quantized model would dequantize its output: passes it on."""
-
-
-if find_spec("edutorch.ao") is None:
-    add_module("ao", "`torch.ao`: quantization.")
-    add_module("ao.quantization", "`torch.ao.quantization`.", QuantStub, DeQuantStub)
 
 
 # Private functions that libraries call -----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`torch.testing`: comparison of actual with expected values."""
+"""`torch.testing`: comparison of actual with expected values, and random tensors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from edutorch import dtypes
 from edutorch.core.tensor import Tensor
-from edutorch.ops import tensor
+from edutorch.errors import InvalidValueError
+from edutorch.ops import rand, randint, tensor
 
-__all__ = ["assert_close"]
+__all__ = ["assert_close", "make_tensor"]
 
 # Default tolerances by dtype: (relative, absolute).
 TOLERANCES = {
@@ -191,3 +192,52 @@ def _compare_values(
     ]
     head = f"Tensor-likes are not {word}!\n\nMismatched elements: {mismatched} / {count}"
     return "\n".join([f"{head} ({mismatched / count:.1%})", *lines])
+
+
+# Random tensors -------------------------------------------------------------------------------
+
+
+def make_tensor(
+    *shape: Any, dtype: dtypes.dtype, device: Any = None, low: float | None = None,
+    high: float | None = None, requires_grad: bool = False, noncontiguous: bool = False,
+    exclude_zero: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return a tensor with random elements, uniform from `low` to `high`, for a test.
+
+    Args:
+        shape: the sizes, or one sequence of them.
+        low, high: by default -9 and 9; 0 and 2 for bool, 0 and 10 for unsigned, -9 and 10 for
+            other integers. Integers are less than `high`.
+        noncontiguous: whether the tensor is every second element of a larger one.
+        exclude_zero: whether zeros become the smallest positive number (integers: 1).
+        memory_format: such as `edutorch.channels_last`.
+
+    Raises: ValueError: `low` is not less than `high`.
+
+    >>> pixels = edutorch.testing.make_tensor(2, 3, dtype=edutorch.uint8, high=256)
+    >>> pixels.shape, pixels.dtype
+    (torch.Size([2, 3]), torch.uint8)
+    """
+    sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    is_whole = not (dtype.is_floating_point or dtype.is_complex)
+    is_unsigned = is_whole and not dtype.is_signed
+    first = 0 if is_unsigned else -9
+    last = (2 if dtype is dtypes.bool else 10) if is_whole else 9
+    low, high = first if low is None else low, last if high is None else high
+    if not low < high:
+        raise InvalidValueError("make_tensor", f"low must be less than high, got {low} and {high}")
+    drawn = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes else sizes
+    if is_whole:
+        low, high = math.ceil(low), math.ceil(high)
+        result = randint(int(low), int(high), drawn, device=device).to(dtype)
+    else:
+        result = (rand(*drawn, dtype=dtypes.float64, device=device) * (high - low) + low).to(dtype)
+        if dtype.is_complex:
+            result = result + 1j * rand(*drawn, device=device).to(dtype) * (high - low)
+    if exclude_zero:
+        result[result == 0] = 1 if is_whole else dtypes.finfo(dtype).tiny
+    if drawn is not sizes:
+        result = result[..., ::2]
+    elif memory_format is not None:
+        result = result.clone(memory_format=memory_format)
+    return result.requires_grad_(requires_grad)
