@@ -151,3 +151,12 @@ def test_refusals():
         lambda: F.conv_transpose2d(image, ones(2, 1, 2, 2), output_padding=1),
         "must be smaller than either stride or dilation",
     )
+
+
+def test_pixels_are_rounded_after_the_rows_as_in_pytorch(torch):
+    """Overshoot of the rows is cut at 0 and 255 before the columns are resized."""
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 3, 17, 11)).astype(np.uint8)
+    settings = {"size": (26, 17), "mode": "bicubic", "antialias": True}
+    theirs = torch.nn.functional.interpolate(torch.from_numpy(pixels), **settings)
+    ours = edutorch.nn.functional.interpolate(edutorch.from_numpy(pixels), **settings)
+    assert np.abs(ours.int().numpy() - theirs.int().numpy()).max() <= 1

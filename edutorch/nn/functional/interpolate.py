@@ -181,6 +181,10 @@ def interpolate(
     if mode == "area":
         return adaptive_avg_pool_nd(len(old), input, sizes)
     if input.dtype is uint8 and mode in AXES:
+        if antialias and old[0] != sizes[0] and old[1] != sizes[1]:
+            # As Pillow: the rows first, rounded to pixels from 0 to 255, then the columns.
+            rows = (old[0], sizes[1])
+            input = interpolate(input, rows, None, mode, align_corners, None, antialias)
         settings = (sizes, None, mode, align_corners, None, antialias)
         exact = interpolate(input.double(), *settings)
         return clamp(floor(exact + 0.5), 0, 255).to(uint8)
