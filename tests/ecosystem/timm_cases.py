@@ -21,7 +21,7 @@ BY_SIZE = {
         efficientnet_lite0 fasternet_t0 fastvit_t8 ghostnet_050 hardcorenas_a hgnetv2_b0
         hrnet_w18_small lcnet_050 mambaout_femto mnasnet_small mobilenetv3_small_050
         mobilenetv4_conv_small mobileone_s0 mobilevit_xxs nf_regnet_b0 regnetx_002 regnety_002
-        repghostnet_050 repvgg_a0 repvit_m0_9 res2net50_14w_8s resnest14d resnet18 resnetv2_50
+        repghostnet_050 repvgg_a0 res2net50_14w_8s resnest14d resnet18 resnetv2_50
         rexnet_100 selecsls42 seresnet18 skresnet18 starnet_s1 tf_efficientnetv2_b0 vgg11_bn
         vovnet39a xception41p
     """,
@@ -29,7 +29,7 @@ BY_SIZE = {
         bat_resnext26ts beit_base_patch16_224 botnet26t_256 cait_xxs24_224 coat_lite_tiny
         convit_tiny convmixer_768_32
         crossvit_9_240 deit_tiny_patch16_224 edgenext_xx_small efficientformer_l1
-        eva02_tiny_patch14_224 focalnet_tiny_srf gcvit_xxtiny hiera_tiny_224 levit_128s
+        eva02_tiny_patch14_224 focalnet_tiny_srf gcvit_xxtiny hiera_tiny_224
         mixer_s32_224 mvitv2_tiny
         nest_tiny pit_ti_224 poolformer_s12 pvt_v2_b0 resmlp_12_224 swin_tiny_patch4_window7_224
         tiny_vit_5m_224 twins_svt_small visformer_tiny vit_tiny_patch16_224 volo_d1_224
