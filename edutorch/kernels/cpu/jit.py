@@ -123,7 +123,8 @@ def are_contiguous_floats(arrays: Iterable[Array], dtype: np.dtype | None = None
     """Whether all are contiguous NumPy arrays of one dtype, float32 or float64."""
     for array in arrays:
         # Not `isinstance`: in a subclass, as in a masked array, elements may mean something else.
-        if array.__class__ is not np.ndarray or not array.flags.c_contiguous:
+        # `carray`: contiguous, and not read-only, for which no kernel is compiled.
+        if array.__class__ is not np.ndarray or not array.flags.carray:
             return False
         if dtype is None:
             dtype = array.dtype
