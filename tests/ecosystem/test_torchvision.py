@@ -32,7 +32,8 @@ def test_models_compute_what_they_do_on_pytorch(name):
     assert distance(ours["output"], theirs["output"]) < 1e-5
     difference, parameter = gradient_distance(ours["gradients"], theirs["gradients"])
     assert difference < 1e-4, parameter
-    assert distance(ours["after a step"], theirs["after a step"]) < 1e-5
+    # As for the gradients: the step has their differences in it.
+    assert distance(ours["after a step"], theirs["after a step"]) < 1e-4
 
 
 @pytest.mark.slow

@@ -15,6 +15,8 @@ from tests.ecosystem.summaries import add_to_golden, draw_input, summarize_model
 
 IN_CI = ("convnext_atto", "efficientnet_lite0", "resnet18", "vit_tiny_patch16_224")
 
+# Not among them: levit_128s and repvit_m0_9. With these weights PyTorch's own gradients in float32
+# and float64 differ as much as ours from PyTorch's; in float64 ours are PyTorch's within 1e-6.
 BY_SIZE = {
     64: """
         convnext_atto cspdarknet53 darknet53 densenet121 dla34 dpn48b
