@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import inspect
 import random
+import sys
 import types
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -151,6 +152,8 @@ class CapturedState:
             return
         for name in attribute_names(code):
             value = vars(module).get(name, MISSING)
+            if value is sys.modules:  # it reaches everything, and grows with each import
+                continue
             if value is not MISSING and not isinstance(value, types.ModuleType):
                 yield from self.visit_item(vars(module), name, value, f"{path}.{name}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 
 import numpy as np
@@ -127,7 +128,6 @@ def test_numbers_that_python_sees(function):
 
 
 def test_names_of_other_files_and_classes(monkeypatch):
-    import sys
     from types import ModuleType
 
     settings = ModuleType("settings_of_a_user")
@@ -250,3 +250,22 @@ def test_ctrl_c_is_heard_between_two_compiled_steps():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert w.tolist() == pytest.approx([0.7, 0.7])
+
+
+def looks_for_a_library(x):
+    return x * 2 if "a_stream" in sys.modules else x
+
+
+def writes_to_a_stream(x):
+    sys.stdout.write("seen")
+    return x * 2
+
+
+def test_modules_that_are_imported_are_not_state_of_the_function(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "a_stream", sys.stdin)  # an iterator would not be compiled
+    faster = torch.compile(looks_for_a_library, fullgraph=True)
+    assert faster(torch.ones(1)).item() == faster(torch.ones(1)).item() == 2.0
+    written = torch.compile(writes_to_a_stream)
+    with pytest.warns(UserWarning, match=r"an iterator: sys\.stdout"):
+        assert written(torch.ones(1)).item() == written(torch.ones(1)).item() == 2.0
+    assert capsys.readouterr().out == "seenseen"
