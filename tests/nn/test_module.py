@@ -318,3 +318,23 @@ def test_a_listener_hears_of_a_module_that_raised():
     with listening(heard.append), pytest.raises(RuntimeError):
         nn.Linear(2, 2)(edutorch.ones(3))
     assert [event.output for event in heard if isinstance(event, ModuleLeft)] == [None]
+
+
+@pytest.mark.parametrize("name", ["ModuleList", "ModuleDict", "ParameterList", "ParameterDict"])
+def test_an_empty_container_fills_itself_only_when_asked(name, torch):
+    for library in (edutorch, torch):
+
+        class Derived(getattr(library.nn, name)):
+            def __init__(self):
+                super().__init__()
+                self.limit = 3
+
+            def extend(self, values):  # as torchmetrics' MetricCollection.update does
+                assert self.limit
+                return super().extend(values)
+
+            def update(self, values):
+                assert self.limit
+                return super().update(values)
+
+        assert len(Derived()) == 0

@@ -135,7 +135,8 @@ class ModuleList(IndexedModules):
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules or ())
+        if modules is not None:
+            self.extend(modules)
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
@@ -223,7 +224,8 @@ class ModuleDict(NamedMembers):
 
     def __init__(self, modules: NamedModules | None = None) -> None:
         super().__init__()
-        self.update(modules or {})
+        if modules is not None:
+            self.update(modules)
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
@@ -249,7 +251,8 @@ class ParameterList(Module):
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
-        self.extend(values or ())
+        if values is not None:
+            self.extend(values)
 
     def __len__(self) -> int:
         return len(self._parameters)
@@ -291,7 +294,8 @@ class ParameterDict(NamedMembers):
 
     def __init__(self, parameters: NamedValues | None = None) -> None:
         super().__init__()
-        self.update(parameters or ())
+        if parameters is not None:
+            self.update(parameters)
 
     def __setitem__(self, key: str, value: object) -> None:
         self.register_parameter(key, as_parameter(value))
