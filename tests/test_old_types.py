@@ -20,6 +20,10 @@ def test_the_same_as_in_pytorch(name, torch):
     assert ours([[1, 0]]).tolist() == theirs([[1, 0]]).tolist()
     assert tuple(ours(2, 3).shape) == tuple(theirs(2, 3).shape)
     assert tuple(ours().shape) == tuple(theirs().shape)
+    for sizes in ((2, 3), ()):
+        shape = tuple(theirs(torch.Size(sizes)).shape)  # a size, not data, unlike a plain tuple
+        assert tuple(ours(edutorch.Size(sizes)).shape) == shape == sizes
+    assert ours((2, 3)).tolist() == theirs((2, 3)).tolist()
 
 
 def test_what_is_one():

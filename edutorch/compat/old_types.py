@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from edutorch import dtypes
+from edutorch.core.shapes import Size
 from edutorch.core.tensor import Tensor
 from edutorch.errors import DTypeError
 from edutorch.ops import empty, tensor
@@ -32,8 +33,10 @@ class TensorTypeMeta(type):
                 hint=f"use x.to({cls.dtype})",
             )  # fmt: skip
         # An int is a size here, as everywhere in old code: FloatTensor(3) has three elements.
-        if len(data) == 1 and not isinstance(data[0], int):
-            return tensor(data[0], dtype=cls.dtype)
+        if isinstance(source, Size):
+            return empty(source, dtype=cls.dtype)
+        if len(data) == 1 and not isinstance(source, int):
+            return tensor(source, dtype=cls.dtype)
         return empty(data or (0,), dtype=cls.dtype)
 
     def __instancecheck__(cls, value: object) -> bool:
