@@ -93,7 +93,7 @@ def write_sources(folder: Folder) -> None:
         folder.write(f"source/{name}.md", source.file_page(name))
 
 
-WRITTEN = ("index.md", "reading.md", "autograd.md")
+WRITTEN = ("index.md", "reading.md", "autograd.md", "applications.md")
 
 
 def copy_pages(folder: Folder) -> None:
@@ -117,12 +117,16 @@ def inside_links(text: str) -> str:
     '{source}`edutorch/modes.py`, the rules'
     >>> inside_links("[the notes](../docs/course/README.md), [teachers](../teachers.md)")
     '{doc}`the notes </course/index>`, {doc}`teachers </about/teachers>`'
+    >>> inside_links("lesson [17](../notebooks/17_diffusion.ipynb)")
+    'lesson {doc}`17 </notebooks/17_diffusion>`'
     """
 
     def link(match: re.Match[str]) -> str:
         title, path = match.groups()
         if page := re.fullmatch(r"(?:docs/course|course)/(?:README|(\d\d))\.md", path):
             return f"{{doc}}`{title} </course/{page[1] or 'index'}>`"
+        if lesson := re.fullmatch(r"(notebooks/\w+)\.ipynb", path):
+            return f"{{doc}}`{title} </{lesson[1]}>`"
         if path == "teachers.md":
             return f"{{doc}}`{title} </about/teachers>`"
         is_shown = path.startswith("edutorch/") and path.endswith(".py")
