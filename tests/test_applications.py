@@ -72,6 +72,6 @@ def test_programs_learn(program):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     print(done.stdout)
-    figure = re.search(r": (?:\D* )?([\d.]+)%|F1 ([\d.]+)", done.stdout)
+    figure = re.search(r"([\d.]+)%|F1 ([\d.]+)", done.stdout)
     reached = float(figure[1]) / 100 if figure[1] else float(figure[2])
     assert reached >= LEAST[program]
