@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import EdutorchError
+from ..utils.archives import ArchiveError, unpack_archive
 
 __all__ = ["download_from_url", "extract_archive", "unicode_csv_reader"]
-
-
-class ArchiveError(EdutorchError, RuntimeError):
-    """An archive is damaged, of another format, or has a member outside of its folder."""
-
-
-DAMAGE = (EOFError, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, zlib.error)
-"""What reading a damaged archive raises."""
 
 
 def download_from_url(
@@ -79,44 +66,7 @@ def extract_archive(
     folder = archive.parent if to_path is None else Path(to_path)
     if not archive.is_file():
         raise FileNotFoundError(f"extract_archive: there is no {archive}")
-    try:
-        if tarfile.is_tarfile(archive):
-            with tarfile.open(archive) as tar:
-                members = [(m.name, m, m.isfile()) for m in tar]
-                return unpack(partial(tar.extract, filter="data"), members, folder, overwrite)
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as zipped:
-                if (bad := zipped.testzip()) is not None:
-                    raise zipfile.BadZipFile(f"bad checksum of {bad!r}")
-                members = [(m.filename, m, not m.is_dir()) for m in zipped.infolist()]
-                return unpack(zipped.extract, members, folder, overwrite)
-    except DAMAGE as error:
-        raise ArchiveError("extract_archive", f"{archive} is damaged: {error}") from error
-    raise ArchiveError("extract_archive", f"{archive} is neither a .zip nor a .tar")
-
-
-def unpack(
-    extract: Callable[[Any, Path], Any], members: list[tuple[str, Any, bool]], folder: Path,
-    overwrite: bool,
-) -> list[str]:  # fmt: skip
-    """Write the files of an archive, after a look at all of their names.
-
-    Links and devices are left out: no data set needs them, and a link may lead anywhere.
-    """
-    root = folder.resolve()
-    for name, _, _ in members:
-        if not (root / name).resolve().is_relative_to(root):
-            raise ArchiveError(
-                "extract_archive", "a member would lie outside of the folder",
-                {"member": repr(name), "folder": folder}, "nothing was unpacked",
-            )  # fmt: skip
-    paths = []
-    for name, member, is_file in members:
-        if is_file:
-            if overwrite or not (folder / name).exists():
-                extract(member, folder)
-            paths.append(str(folder / name))
-    return paths
+    return list(map(str, unpack_archive("extract_archive", archive, folder, overwrite)))
 
 
 def unicode_csv_reader(unicode_csv_data: Iterable[str], **kwargs: Any) -> Iterator[list[str]]:

@@ -38,10 +38,9 @@ def test_files_are_found_and_checked(tmp_path):
 
 
 def test_archives_are_unpacked(tmp_path):
-    write_tar(tmp_path / "a.tar.gz", {"data/one.txt": b"1", "two.txt": b"2", "link": None})
+    write_tar(tmp_path / "a.tar.gz", {"data/one.txt": b"1", "two.txt": b"2"})
     files = extract_archive(tmp_path / "a.tar.gz")
     assert files == [str(tmp_path / "data/one.txt"), str(tmp_path / "two.txt")]
-    assert not (tmp_path / "link").exists()
     (tmp_path / "two.txt").write_text("mine")
     extract_archive(tmp_path / "a.tar.gz")
     assert (tmp_path / "two.txt").read_text() == "mine"
@@ -52,6 +51,13 @@ def test_archives_are_unpacked(tmp_path):
     assert extract_archive(tmp_path / "b.zip", tmp_path / "new") == [
         str(tmp_path / "new/sub/x.txt")
     ]
+
+
+def test_links_are_refused(tmp_path):
+    write_tar(tmp_path / "a.tar.gz", {"one.txt": b"1", "link": None})
+    with pytest.raises(ArchiveError, match=r"(?s)a member is a link.*nothing was unpack.*'link'"):
+        extract_archive(tmp_path / "a.tar.gz")
+    assert not (tmp_path / "one.txt").exists()
 
 
 @pytest.mark.parametrize("name", ["../out.txt", "a/../../out.txt", "/tmp/out_of_the_folder.txt"])

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from ...core.tensor import Tensor
+from ...utils.archives import ArchiveError
+from ...utils.archives import unpack_archive as unpack
 from ..files import AudioFileError, MissingFileError, load
 
 
@@ -74,11 +75,10 @@ def unpack_archive(data_set: str, file: Path, archive: Archive, folder: Path) ->
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         try:
-            with tarfile.open(file) as members:
-                members.extractall(temporary, filter="data")  # refuses what leaves the folder
-        except (tarfile.TarError, EOFError, OSError) as error:
+            unpack(data_set, file, Path(temporary))
+        except ArchiveError as error:
             raise AudioFileError(
-                data_set, f"{file} cannot be unpacked: {error}",
+                data_set, f"{file} cannot be unpacked: {error.message}",
                 {"expected": "a whole tar archive", "found": f"{file.stat().st_size} bytes"},
             ) from error  # fmt: skip
         top = archive.folder.split("/")[-1]

@@ -9,21 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tarfile
-import zipfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import InvalidValueError, NotHereError, warn
+from ...utils.archives import ArchiveError, unpack_archive
 from ...utils.atomic_files import is_url, resolve_url
 from ..image_files import DamagedFileError, MissingFileError
 
 MIRROR = "EDUTORCH_MIRROR"
 """The environment variable with the address of published files."""
-
-MAX_RATIO = 200
-"""An archive that would grow more than so many times is not unpacked."""
 
 
 class DataFile(NamedTuple):
@@ -182,71 +178,12 @@ def extract_archive(from_path: Any, to_path: Any = None, remove_finished: bool =
     if not source.is_file():
         raise MissingFileError("extract_archive", "there is no such file", {"path": source})
     try:
-        if zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
-                check_zip(archive, source)
-                archive.extractall(folder)
-        else:
-            with tarfile.open(source) as archive:
-                check_tar(archive, source)
-                archive.extractall(folder, filter="data")
-    except ARCHIVE_ERRORS as error:
-        if isinstance(error, DamagedFileError):
-            raise
-        raise DamagedFileError(
-            "extract_archive", f"the archive is damaged: {str(error).splitlines()[0].rstrip(':')}",
-            {"path": source},
-            "expected a zip or tar archive (.tar.gz, .tgz, .tar.xz, .tar.bz2); copy it again",
-        ) from error  # fmt: skip
+        unpack_archive("extract_archive", source, folder)
+    except ArchiveError as error:
+        raise DamagedFileError(error.op, error.message, error.arguments, error.hint) from error
     if remove_finished:
         source.unlink()
     return str(folder)
-
-
-ARCHIVE_ERRORS: Any = (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError,
-                       NotImplementedError, RuntimeError)  # fmt: skip
-
-
-def check_zip(archive: zipfile.ZipFile, source: Path) -> None:
-    """Raise DamagedFileError if a member would leave the folder, or all are too large."""
-    for member in archive.infolist():
-        check_member(member.filename, source)
-        if (member.external_attr >> 16) & 0o170000 == 0o120000:
-            raise refused_member(member.filename, "a link", source)
-    check_ratio(sum(member.file_size for member in archive.infolist()), source)
-
-
-def check_tar(archive: tarfile.TarFile, source: Path) -> None:
-    """Raise DamagedFileError if a member leaves the folder, is a link, or all are too large."""
-    total = 0
-    for member in archive:
-        check_member(member.name, source)
-        if not (member.isfile() or member.isdir()):
-            raise refused_member(member.name, "a link or a device", source)
-        total += member.size
-        check_ratio(total, source)
-
-
-def check_member(name: str, source: Path) -> None:
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
-        raise refused_member(name, "outside of the folder", source)
-
-
-def refused_member(name: str, what: str, source: Path) -> DamagedFileError:
-    return DamagedFileError(
-        "extract_archive", f"a member of the archive is {what}: nothing was unpacked",
-        {"path": source, "member": repr(name)}, "the archive is not to be trusted",
-    )  # fmt: skip
-
-
-def check_ratio(total: int, source: Path) -> None:
-    packed = source.stat().st_size
-    if total > MAX_RATIO * packed + 10_000_000:
-        raise DamagedFileError(
-            "extract_archive", "the archive is a decompression bomb: nothing was unpacked",
-            {"path": source, "bytes": packed, "unpacked": f"{total} or more"},
-        )  # fmt: skip
 
 
 # Names ------------------------------------------------------------------------------------------
