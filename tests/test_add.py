@@ -1,6 +1,7 @@
 """`python -m edutorch add` and `remove`, in an environment of its own, with wheels made here."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -87,10 +88,10 @@ def test_packages_come_without_pytorch_and_go_again(environment, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import torchvision, torch; print(torch.__name__, torchvision.__file__)")
     done = edutorch(environment, "run", str(script))
-    assert done.stdout.startswith("edutorch ") and "site-packages/torchvision" in done.stdout
+    assert done.stdout.startswith("torch ") and "site-packages/torchvision" in done.stdout
 
     done = edutorch(environment, "add", "--list")
-    assert "torchvision   0.28.0   installed: 0.28.0" in done.stdout
+    assert re.search(r"^torchvision +0\.28\.0 +installed: 0\.28\.0$", done.stdout, re.MULTILINE)
     assert done.stdout.endswith("torch: 2.13.0+edutorch, the entry of edutorch\n")
     done = edutorch(environment, "remove", "torch", "later")
     assert done.returncode == 0 and "torch 2.13.0+edutorch: the entry is removed" in done.stdout
@@ -170,7 +171,7 @@ def test_the_alias_answers_for_the_metadata(tmp_path):
 
 
 def test_the_alias_is_a_plugin_of_pytest(tmp_path):
-    (tmp_path / "conftest.py").write_text("import torch\nassert torch.__name__ == 'edutorch'\n")
+    (tmp_path / "conftest.py").write_text("import torch\nassert torch.viz\n")
     (tmp_path / "test_it.py").write_text("import torch\ndef test_it(): assert torch.relu\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "edutorch.alias", "--rootdir", ".", "."],

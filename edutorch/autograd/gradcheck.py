@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.numpy import Array
 from ..core.autograd.backward import as_list, grad
 from ..core.autograd.graph import LEAF
+from ..core.storage import strided
 from ..core.tensor import Tensor
 from ..errors import GradientError
 from ..modes import enable_grad
@@ -53,6 +54,11 @@ def random_weights(shape: Sequence[int], like: Tensor, seed: int) -> np.ndarray:
     draw = np.random.default_rng(seed).uniform
     weights = draw(0.5, 1.5, tuple(shape))
     return weights + 1j * draw(0.5, 1.5, tuple(shape)) if like.is_complex() else weights
+
+
+def dense_array(g: Tensor) -> np.ndarray:
+    """Return a gradient as an array; that of an embedding may be a sparse tensor."""
+    return (g if g.layout is strided else g.to_dense()).numpy(force=True)
 
 
 class GradientChecker:
@@ -156,7 +162,7 @@ class GradientChecker:
             results = grad(output, self.leaves(), start, retain_graph=True, allow_unused=True)
         pairs = zip(results, self.leaves(), strict=True)
         return [
-            np.zeros_like(leaf.numpy(force=True)) if g is None else g.numpy(force=True)
+            np.zeros_like(leaf.numpy(force=True)) if g is None else dense_array(g)
             for g, leaf in pairs
         ]
 

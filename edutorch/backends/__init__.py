@@ -10,6 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..errors import DeviceError
 
 # PyTorch's switches: `torch.backends.cuda` is in `compat/backends/`.
@@ -119,7 +121,7 @@ def of(array: Any) -> Backend:
 
 def has_elements(array: Any) -> bool:
     """Return True if `array` has elements to look at: one of the device `meta` has none."""
-    return of(array).has_elements
+    return isinstance(array, np.generic) or of(array).has_elements
 
 
 def is_array(value: Any) -> bool:

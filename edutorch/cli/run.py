@@ -26,7 +26,7 @@ from typing import Any, Literal, cast
 from .. import alias
 from ..errors import EdutorchError
 
-_NOT_OURS_YET = re.compile(r"cannot import name '(\w+)' from '(edutorch[\w.]*)'")
+_NOT_OURS_YET = re.compile(r"cannot import name '(\w+)' from '((?:edutorch|torch)[\w.]*)'")
 
 
 def run(script: str, arguments: list[str]) -> int:

@@ -434,7 +434,6 @@ def test_what_edutorch_has_not_in_pytorchs_file(torch):
     model = torch.nn.Linear(1, 1)
     model.register_state_dict_post_hook(noted)
     for obj, said in (
-        (torch.ao.quantization.MinMaxObserver(), "torch.ao.quantization"),
         (model, "`_state_dict_hooks`"), (torch.nn.LazyLinear(2), "cannot be made again"),
     ):  # fmt: skip
         with pytest.raises(CheckpointError, match=said) as refused:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from edutorch.backends import DEVICES
 from edutorch.errors import ArgumentError, InvalidValueError, warn
 
 from .operators import (
@@ -411,6 +412,6 @@ def register_autocast(
     op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None
 ) -> None:
     """Cast the floating arguments of an operator to a dtype under autocast."""
-    if device_type not in ("cpu", "cuda"):
+    if device_type not in DEVICES:
         raise InvalidValueError("register_autocast", f"Unknown device type: {device_type}")
     find_operator(op).implementations.autocast[device_type] = cast_inputs

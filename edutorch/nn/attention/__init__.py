@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 
 from ...backends import cuda
 from ...errors import ArgumentError
@@ -56,3 +58,10 @@ def sdpa_kernel(
         enable_cudnn=SDPBackend.CUDNN_ATTENTION in enabled,
     ):
         yield
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load `flex_attention` when it is first asked for."""
+    if name == "flex_attention":
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

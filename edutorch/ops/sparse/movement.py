@@ -184,7 +184,8 @@ def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
         axis = dim - input.sparse_dim() + 1
         return input.with_entries(input.entries.unsqueeze(axis))
     xp, pattern = input.pattern.xp, coalesced(input).pattern
-    indices = xp.insert(pattern.indices, dim, 0, axis=0)
+    before, behind = pattern.indices[:dim], pattern.indices[dim:]
+    indices = xp.concatenate([before, xp.zeros_like(pattern.indices[:1]), behind])
     shape = (*pattern.shape[:dim], 1, *pattern.shape[dim:])
     return make_sparse(Pattern(indices, shape, True), coalesced(input).entries)
 

@@ -107,7 +107,7 @@ def sampled_mm(xp: Namespace, rows: Array, columns: Array, pattern: Pattern) -> 
 sampled_mm.vjp(
     rows=lambda g, columns, pattern: sparse_mm(g, columns, pattern),
     columns=lambda g, rows, pattern: sparse_mm(g, rows, pattern, True),
-    latex={"rows": r"G\,b", "columns": r"G^\top a"},
+    latex={"rows": r"g\,b", "columns": r"g^\top a"},
 )
 
 

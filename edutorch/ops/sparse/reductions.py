@@ -85,9 +85,10 @@ def normalize(input: SparseTensor, dim: int, dtype: Any, in_logarithms: bool) ->
     keys, group = xp.unique(pattern.keys_along(rest), return_inverse=True)
     group, shape = group.reshape(-1), (len(keys), *entries.shape[1:])
     # Without the largest of each group no exponential overflows, and the result is the same.
-    largest = xp.full(shape, -xp.inf, entries._array.dtype)
-    xp.maximum.at(largest, group, entries._array)
-    shifted = entries - wrap(largest)[group]
+    largest = wrap(xp.full(shape, -xp.inf, entries._array.dtype))
+    rows = wrap(group).reshape(-1, *(1,) * (entries.ndim - 1)).expand(entries.shape)
+    largest = largest.scatter_reduce(0, rows, entries.detach(), "amax")
+    shifted = entries - largest[group]
     exponentials = shifted.exp()
     totals = index_put_forward(exponentials, (group,), shape)
     if in_logarithms:
