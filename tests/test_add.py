@@ -68,6 +68,7 @@ def versions(environment) -> dict[str, str]:
     return dict(line.split("==") for line in done.stdout.split() if "==" in line)
 
 
+@pytest.mark.slow  # pip is started ten times
 @pytest.mark.skipif(sys.platform == "win32", reason="the environment is put together by links")
 def test_packages_come_without_pytorch_and_go_again(environment, tmp_path):
     done = edutorch(environment, "add", "torchvision", "torchaudio")

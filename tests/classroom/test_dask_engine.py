@@ -135,6 +135,7 @@ def assert_same_results(folder, count):
     assert len(students) == len(set(students)) == count
 
 
+@pytest.mark.slow
 def test_results_are_those_of_one_machine(tmp_path, cluster):
     answers = {f"s{number}": RIGHT if number % 3 else WRONG for number in range(7)}
     answers["eve"] = "import os\nos._exit(0)"

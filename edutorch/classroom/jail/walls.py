@@ -44,7 +44,11 @@ class Wall(NamedTuple):
 
 
 def standing() -> list[Wall]:
-    """Return all walls; each is tried in a child process."""
+    """Return all walls; each is tried in a child process.
+
+    Linux gives a namespace of users only to a process of one thread. Threads of SciPy's Fourier
+    transforms come back in each child, so ask before they are there, as `doctor` does.
+    """
     if not IS_LINUX:
         why = f"there are none of these {WHERE}; WebAssembly stands in, or grade on Linux"
         return [Wall(name, False, why, MEANINGS[name]) for name in WALLS]
