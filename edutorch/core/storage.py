@@ -7,7 +7,6 @@ every case; the format says only which axis has the smallest stride: the last on
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -221,6 +220,8 @@ class UntypedStorage:
             )  # fmt: skip
         if not nbytes:
             return cls(np.empty(0, np.uint8))
+        import mmap  # which Python in WebAssembly may lack
+
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
         with open(filename, "r+b" if shared else "rb") as file:
             return cls(np.frombuffer(mmap.mmap(file.fileno(), nbytes, access=access), np.uint8))
