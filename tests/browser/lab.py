@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,14 @@ class Lab:
 
     def outputs(self, notebook: str) -> list[dict[str, Any]]:
         """Return all outputs of the notebook as it is on the disk."""
-        cells = json.loads((self.root / notebook).read_text())["cells"]
+        for _ in range(100):
+            try:
+                cells = json.loads((self.root / notebook).read_text())["cells"]
+                break
+            except json.JSONDecodeError:  # the server is just writing it
+                time.sleep(0.1)
+        else:
+            raise AssertionError(f"{notebook} is no JSON")
         return [output for cell in cells for output in cell.get("outputs", [])]
 
 

@@ -16,7 +16,7 @@ from edutorch.viz.diagnostics.graph_leaks import OLD_GRAPHS
 from edutorch.viz.diagnostics.training_loop import LoopChecks
 from edutorch.viz.graph.names import Names
 from edutorch.viz.live.recorder import Recorder
-from edutorch.viz.live.sampler import State
+from edutorch.viz.live.sampler import Sampler, State
 from tests.viz.golden import FOLDER
 
 
@@ -266,6 +266,34 @@ def test_a_nan_in_a_loop_is_sent_to_the_page_with_its_node():
     assert set(re.findall(r"^\s*(\w+):", body, re.M)) == set(first)
     assert first["kind"] == "nan" and sent["more"] == 0
     graph = view.drawing().snapshot.graph
+    assert {node.id: node.label for node in graph.nodes}[first["node"]] == "log"
+
+
+@pytest.mark.parametrize("seen_again", [False, True])
+def test_a_nan_of_a_step_that_is_not_looked_at_has_a_node_in_the_picture(seen_again, monkeypatch):
+    choose, sampled = Sampler.choose, []
+
+    def choose_by_number(self, look, full, *rest, **options):
+        step = self.recorder.step
+        full = step < 3 or (seen_again and step > 7)
+        return choose(self, full, full, *rest, **options)
+
+    monkeypatch.setattr(Sampler, "choose", choose_by_number)
+    w = leaf(3.0, 2.5)
+    view = viz.live()
+    view._page_state.page = Page()
+    with view:
+        for step in range(12):
+            w.grad = None
+            loss = (w - (4 if step > 5 else 2)).log().sum()
+            loss.backward()
+            sampled.append(view._recorder.sampled)
+            if step == 7 and seen_again:  # as if the picture had had no such op
+                view.trouble._positions.clear()
+    assert (True in sampled[8:]) == seen_again and True not in sampled[5:8]
+    first = view.trouble.patch()["findings"][0]
+    graph = view.drawing().snapshot.graph
+    assert "made by log" in first["says"] and first["step"] in (6, 7)
     assert {node.id: node.label for node in graph.nodes}[first["node"]] == "log"
 
 

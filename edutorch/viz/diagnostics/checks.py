@@ -241,20 +241,25 @@ class Trouble(Panel):
     def add(self, item: Finding, recorder: Recorder | None = None) -> None:
         """Add a finding; a known one keeps the step at which it was made first."""
         if item.subject in self._findings:
+            if item.subject not in self._positions:  # the step that it was found in had no picture
+                self._locate(item, recorder)
             return
         if item.kind.startswith("nan") and self._knows_non_finite():
             return  # everything after the first NaN follows from it
         self._findings[item.subject] = item.with_step(recorder.step if recorder else 0)
-        if recorder is not None and recorder.sampled and recorder.snapshot is not None:
-            self._locate(item, recorder)
+        self._locate(item, recorder)
 
-    def _locate(self, item: Finding, recorder: Recorder) -> None:
+    def _locate(self, item: Finding, recorder: Recorder | None) -> None:
         """Remember which node of the picture a finding is about."""
+        if recorder is None or recorder.snapshot is None or not item.order:
+            return
         snapshot = recorder.snapshot
-        assert snapshot is not None
-        key = recorder.graph.orders.get(item.order)
-        if key is not None and key in snapshot.order:
-            at = snapshot.order.index(key)
+        if recorder.sampled:
+            key = recorder.graph.orders.get(item.order)
+            at = snapshot.order.index(key) if key in snapshot.order else None
+        else:  # the picture is an earlier step's, which had the same op
+            at = self._guard.picture_indices.get(item.order)
+        if at is not None:
             self._positions[item.subject] = snapshot.graph.structure, at
 
     # Reporting --------------------------------------------------------------------------

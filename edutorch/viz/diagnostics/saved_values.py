@@ -7,8 +7,7 @@ first bad one is mostly visible, as long as backward has not run: then the graph
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -22,7 +21,7 @@ from ...events import listen_backward
 from ...modes import override_modes
 from ...ops import ones_like
 from ..graph.graph_reader import input_names, line_of
-from ..graph.model import gradient_label
+from ..graph.model import GraphNode, gradient_label
 from ..graph.names import Names, variables
 from .graph_leaks import GraphGrowth
 from .messages import Finding, finding, join_names
@@ -244,6 +243,7 @@ class LossGuard(listen_backward):
         self._suspect: Finding | None = None  # why a loss or a gradient of this step is bad
         self._known = False  # one was reported: everything later follows from it
         self.excused = False  # the last one has done no harm
+        self.picture_indices: dict[int, int] = {}  # order of an op -> index of it in the picture
 
     def backward_begins(self, roots: tuple[Any, ...]) -> None:
         """Check a loss, in a step that is not sampled in full."""
@@ -291,26 +291,22 @@ class LossGuard(listen_backward):
     def _lines_behind(self, root: Node | None) -> Callable[[Any], str]:
         """Return a function that returns the line of an op that was not recorded.
 
-        It is the line of the same op in the last picture: the first of its name for the first, and
-        so on.
+        It is the line of the same op in the last picture.
         """
-        lines: dict[str, list[str]] = {}
         snapshot = self.recorder.snapshot
-        for node in snapshot.graph.nodes if snapshot else ():
-            if node.kind in ("op", "output") and node.differentiable:
-                lines.setdefault(node.label, []).append(node.line)
-        indices: dict[Any, int] = {}
-        counts = Counter[str]()
-        for node in reachable([root]):
-            if not isinstance(node, Tensor):
-                indices[node] = counts[node.op.name]
-                counts[node.op.name] += 1
+        nodes = snapshot.graph.nodes if snapshot else ()
+        lines: dict[str, set[str]] = {}
+        for node in nodes:
+            if has_gradient_rule(node):
+                lines.setdefault(node.label, set()).add(node.line)
+        same = find_same_ops(root, nodes)
+        self.picture_indices = {node._order: index for node, index in same.items()}
 
         def line(node: Node) -> str:
-            known = lines.get(node.op.name, [])
-            if len(known) == counts[node.op.name] and node in indices:
-                return line_of(node) or known[indices[node]]
-            return line_of(node) or (known[0] if len(set(known)) == 1 else "")
+            if node in same:
+                return line_of(node) or nodes[same[node]].line
+            known = lines.get(node.op.name, set())
+            return line_of(node) or (next(iter(known)) if len(known) == 1 else "")
 
         return line
 
@@ -330,3 +326,29 @@ class LossGuard(listen_backward):
         self._known = bad_loss or unknown or any(count_non_finite(leaf._array) for leaf in leaves)
         self.excused = not self._known
         return [suspect] if self._known else []
+
+
+def find_same_ops(root: Node | None, nodes: Sequence[GraphNode]) -> dict[Node, int]:
+    """Find the ops behind a node in a picture: the first of a name is the first of that name there.
+
+    Names that occur more often in one of the two are left out.
+    """
+    indices: dict[str, list[int]] = {}
+    for index, node in enumerate(nodes):
+        if has_gradient_rule(node):
+            indices.setdefault(node.label, []).append(index)
+    ops: dict[str, list[Node]] = {}
+    for node in reachable([root]):
+        if not isinstance(node, Tensor):
+            ops.setdefault(node.op.name, []).append(node)
+    return {
+        node: index
+        for name, group in ops.items()
+        if len(group) == len(indices.get(name, ()))
+        for node, index in zip(group, indices[name], strict=True)
+    }
+
+
+def has_gradient_rule(node: GraphNode) -> bool:
+    """Return whether a node of a picture is an op that backward runs through."""
+    return node.kind in ("op", "output") and node.differentiable
