@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from edutorch.core.storage import sparse_csr, strided
 from edutorch.core.tensor import Tensor
-from edutorch.errors import ArgumentError
+from edutorch.errors import ArgumentError, InvalidValueError
 from edutorch.ops.sparse import matmul, reductions
 from edutorch.ops.sparse.matmul import sampled_addmm
 from edutorch.ops.sparse.public import sparse_coo_tensor
@@ -21,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def mm(mat1: Tensor, mat2: Tensor) -> Any:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Any:
     """The product of two matrices, at least one of which is sparse.
 
         y[i, :] = Σ a[i, j] · x[j, :]   over the stored elements of row i
@@ -29,17 +30,39 @@ def mm(mat1: Tensor, mat2: Tensor) -> Any:
     Args:
         mat1: of shape (n, m), sparse or dense.
         mat2: of shape (m, k). If both are sparse, so is the product.
+        reduce: what is made of the terms a[i, j] · x[j, k]: "sum" (also without this argument),
+            "mean", "amax" or "amin". Where it is given, `mat1` has the layout `sparse_csr`, and
+            `mat2` is dense.
 
     Raises: ShapeError, DTypeError: they cannot be multiplied.
+        InvalidValueError: there is no such `reduce`, or it does not take these matrices.
 
     >>> a = sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2))
     >>> sparse.mm(a, tensor([[1.0], [10.0]]))
     tensor([[20.],
             [ 3.]])
     """
+    if reduce is not None:
+        check_reduce(mat1, mat2, reduce)
+        return matmul.reduced_product(mat1, mat2, reduce)
     if not any(isinstance(matrix, SparseTensor) for matrix in (mat1, mat2)):
         return mat1 @ mat2
     return matmul.multiply("sparse.mm", mat1, mat2)
+
+
+def check_reduce(mat1: Tensor, mat2: Tensor, reduce: str) -> None:
+    """Raise InvalidValueError if the terms of a product cannot be reduced in this way."""
+    if reduce not in ("sum", "mean", "amax", "amin"):
+        raise InvalidValueError(
+            "sparse.mm",
+            "reduce argument must be either sum, mean, amax or amin",
+            {"reduce": reduce},
+        )
+    if mat1.layout is not sparse_csr or mat2.layout is not strided:
+        raise InvalidValueError(
+            "sparse.mm", f"reduce={reduce!r} expects mat1 to be sparse csr and mat2 to be dense",
+            {"mat1": mat1.layout, "mat2": mat2.layout}, "use mat1.to_sparse_csr()",
+        )  # fmt: skip
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Any:

@@ -25,7 +25,7 @@ from ..core.op import movement, op
 from ..core.shapes import Size
 from ..core.tensor import Tensor, array_of, wrap
 from ..core.tensor_methods import alias_with_history, refuse_leaf, set_history, write
-from ..errors import DimError, DTypeError, InvalidValueError, ShapeError
+from ..errors import DimError, DTypeError, InvalidValueError, ShapeError, warn
 from ..events import OpApplied
 from ..modes import current
 from .conversion import lift_to_level
@@ -57,10 +57,19 @@ def as_index(index: Index) -> Any:
             "index", "tensors used as indices must be integers or bools",
             {"index": index.dtype}, "use x.long()",
         )  # fmt: skip
+    if index.dtype == "uint8" and not isinstance(index, np.generic):
+        index = bytes_as_mask(index)
     # Inside vmap it is one per example, and on `meta` it has no value.
     if index.ndim == 0 and not hasattr(index, "backend") and backends.has_elements(index):
         return bool(index) if index.dtype.kind == "b" else int(index)
     return index
+
+
+def bytes_as_mask(index: Array) -> Array:
+    """Return a uint8 index as the mask that it is: masks had this type before there were bools."""
+    if index.ndim:
+        warn("indexing with dtype torch.uint8 is deprecated: it is a mask; use torch.bool instead")
+    return index != 0
 
 
 BOUNDS = {int, type(None)}

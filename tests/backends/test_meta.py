@@ -374,3 +374,10 @@ def test_shapes_are_checked_as_on_the_cpu():
             errors.append(raised.value)
         assert type(errors[0]) is type(errors[1])
         assert f"{errors[0]}".replace("'cpu'", "'meta'") == f"{errors[1]}"
+
+
+def test_a_graph_without_elements_is_drawn():
+    layer = edutorch.nn.Linear(3, 2, device="meta")
+    picture = edutorch.viz.draw(layer(edutorch.ones(4, 3, device="meta")).sum())
+    assert "linear" in picture.dot and picture.dot.count("value unknown") == 4
+    assert "meta" in str(edutorch.viz.show(layer.weight))

@@ -206,3 +206,41 @@ def test_values_of_the_wrong_shape():
     with pytest.raises(ShapeError):
         x[x == 0] = tensor([1.0, 2.0])
     assert x.sum().item() == 0
+
+
+MASKS = ([0, 1, 1], [1, 0, 0], [2, 0, 3])
+
+
+@pytest.mark.parametrize("values", MASKS)
+def test_a_uint8_index_is_a_mask(values):
+    mask = tensor(values, dtype=edutorch.uint8)
+    x = edutorch.arange(6.0).reshape(3, 2).requires_grad_()
+    with pytest.warns(UserWarning, match=r"uint8 is deprecated: it is a mask; use torch\.bool"):
+        selected = x[mask]
+    assert selected.tolist() == [row for row, keep in zip(x.tolist(), values, strict=True) if keep]
+    selected.sum().backward()
+    assert x.grad.tolist() == [[float(keep != 0)] * 2 for keep in values]
+    written = edutorch.zeros(3, 2)
+    with pytest.warns(UserWarning, match="mask"):
+        written[mask] = 1.0
+    assert written[:, 0].tolist() == [float(keep != 0) for keep in values]
+    with pytest.warns(UserWarning, match="mask"):
+        put = edutorch.zeros(3).index_put((mask,), tensor(2.0))
+    assert put.tolist() == [2.0 * (keep != 0) for keep in values]
+
+
+def test_a_uint8_number_is_a_mask_and_one_of_numpy_is_a_position():
+    x = edutorch.arange(6).reshape(3, 2)
+    assert x[tensor(0, dtype=edutorch.uint8)].shape == (0, 3, 2)
+    assert x[tensor(2, dtype=edutorch.uint8)].shape == (1, 3, 2)
+    assert x[np.uint8(2)].tolist() == [4, 5]
+    with (
+        pytest.warns(UserWarning, match="mask"),
+        pytest.raises(DimError, match="boolean index did not match"),
+    ):
+        x[tensor([1, 0], dtype=edutorch.uint8)]
+    torch = require_torch()
+    theirs = torch.arange(6).reshape(3, 2)
+    for value in (0, 1, 2):
+        here, there = tensor(value, dtype=edutorch.uint8), torch.tensor(value, dtype=torch.uint8)
+        assert x[here].tolist() == theirs[there].tolist()

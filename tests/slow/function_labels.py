@@ -36,7 +36,7 @@ SAMPLES = 3
 OF_PYTORCH = re.compile(
     "Alias|AsStrided|ConstantPadNd|Convolution|CopyBackwards|CopySlices|Im2Col|Col2Im|Fft[CR]2[CR]|"
     "MultilabelMarginLoss|PreluKernel|(Reflection|Replication)Pad.D|RreluWithNoise|Slice|ToCopy|"
-    "Upsample(Nearest|NearestExact|Linear|Bilinear|Bicubic|Trilinear).D|"
+    "SparseMmReduceImpl|Upsample(Nearest|NearestExact|Linear|Bilinear|Bicubic|Trilinear).D|"
     "ScaledDotProductFlashAttentionForCpu"
 )
 """Names of nodes that PyTorch has for functions without that name."""

@@ -27,6 +27,7 @@ NAMESPACES = (
     "special",
     "fft",
     "signal.windows",
+    "sparse",
     "autograd",
     "Tensor",
 )
@@ -198,6 +199,8 @@ def translate_tensor(tensor: torch.Tensor) -> Any:
         return edutorch.nn.Parameter(
             edutorch.from_numpy(to_numpy(tensor)), requires_grad=tensor.requires_grad
         )
+    if tensor.layout is not torch.strided:
+        return translate_sparse(tensor)
     memory = tensor.untyped_storage().nbytes() // tensor.element_size()
     if tensor.dtype in DTYPES and tensor.numel() and tensor.storage_offset() and memory < 10_000:
         flat = edutorch.from_numpy(to_numpy(tensor.detach().as_strided((memory,), (1,), 0)))
@@ -208,6 +211,20 @@ def translate_tensor(tensor: torch.Tensor) -> Any:
     else:
         translated = edutorch.from_numpy(to_numpy(tensor))
     return translated.requires_grad_() if tensor.requires_grad else translated
+
+
+def translate_sparse(tensor: torch.Tensor) -> Any:
+    """Return a sparse leaf of edutorch with the same elements in the same order."""
+    plain = tensor.detach()
+    values = plain._values() if tensor.layout is torch.sparse_coo else plain.values()
+    if tensor.layout is torch.sparse_csr:
+        make, parts = edutorch.sparse_csr_tensor, (plain.crow_indices(), plain.col_indices())
+    elif tensor.layout is torch.sparse_coo:
+        make, parts = edutorch.sparse_coo_tensor, (plain._indices(),)
+    else:
+        raise NoCounterpartError(str(tensor.layout))
+    arrays = [edutorch.from_numpy(to_numpy(part)) for part in (*parts, values)]
+    return make(*arrays, tuple(tensor.shape), requires_grad=tensor.requires_grad)
 
 
 _together: dict[int, Any] | None = None  # the tensors of one call, by the ids of PyTorch's

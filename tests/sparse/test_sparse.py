@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch import backends, nn, sparse
+from edutorch import backends, nn, optim, sparse, viz
 from edutorch.autograd import gradcheck, gradgradcheck
 from edutorch.errors import DTypeError, EdutorchError, ShapeError
 from edutorch.nn import functional as F
@@ -322,7 +322,7 @@ def test_a_graph_network_trains_as_with_a_dense_matrix(multiply):
 
 def test_a_picture_names_the_sparse_tensor():
     A = matrix(requires_grad=True)
-    picture = edutorch.viz.draw((A @ random(3, 2)).sum())
+    picture = viz.draw((A @ random(3, 2)).sum())
     assert "A (sparse 2×3)" in picture.dot
     assert "matmul" in picture.dot or "sparse.mm" in picture.dot
 
@@ -333,3 +333,57 @@ def test_every_error_is_ours():
     error = pickle.loads(pickle.dumps(not_for_sparse("exp")))
     assert isinstance(error, EdutorchError) and isinstance(error, NotImplementedError)
     assert not hasattr(matrix()._array, "strides")
+
+
+def test_sparse_tensors_are_drawn_by_what_they_store(recwarn):
+    weight = sparse_of(3.0, 5.0).requires_grad_()
+    picture = viz.draw(weight * 2)
+    values = [stats for stats in picture.snapshot.values if stats is not None]
+    assert {(stats.size, stats.max) for stats in values} == {(2, 5.0), (1, 2.0), (2, 10.0)}
+    assert "3.0000 … +5.0000" in str(viz.show(weight))
+    embedding = nn.Embedding(6, 2, sparse=True)
+    optimizer = optim.SparseAdam(embedding.parameters())
+    with viz.live(embedding) as view:
+        for _ in range(8):
+            optimizer.zero_grad()
+            embedding(edutorch.tensor([1, 4])).sum().backward()
+            optimizer.step()
+    assert view.trouble.findings == {} and view.drawing().snapshot is not None
+    assert [str(each.message) for each in recwarn if "viz" in str(each.message)] == []
+
+
+def sparse_of(*values):
+    indices = [list(range(len(values)))] * 2
+    return edutorch.sparse_coo_tensor(indices, list(values), (6, 6))
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_the_terms_of_a_product_can_be_reduced_in_other_ways(reduce):
+    a = edutorch.tensor([[1.0, 2, 0], [0, 0, 0], [3, 0, 3]]).to_sparse_csr().requires_grad_()
+    x = edutorch.tensor([[1.0, 1], [1, 5], [1, 0]], requires_grad=True)
+    y = sparse.mm(a, x, reduce)
+    expected = {
+        "sum": [[3, 11], [0, 0], [6, 3]], "mean": [[1.5, 5.5], [0, 0], [3, 1.5]],
+        "amax": [[2, 10], [0, 0], [3, 3]], "amin": [[1, 1], [0, 0], [3, 0]],
+    }  # fmt: skip
+    assert y.tolist() == expected[reduce]
+    y.sum().backward()
+    gradients = {  # the first of equal terms gets it
+        "sum": [2, 6, 2, 1], "mean": [1, 3, 1, 0.5], "amax": [0, 6, 2, 0], "amin": [2, 0, 1, 0],
+    }  # fmt: skip
+    assert a.grad.values().tolist() == gradients[reduce]
+    assert sparse.mm(edutorch.zeros(0, 3).to_sparse_csr(), x, reduce).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda a, x: sparse.mm(a, x, "product"), "either sum, mean, amax or amin"),
+        (lambda a, x: sparse.mm(a.to_sparse_coo(), x, "mean"), "mat1 to be sparse csr"),
+        (lambda a, x: sparse.mm(a, a, "mean"), "mat2 to be dense"),
+    ],
+)
+def test_a_reduction_that_does_not_fit(call, match):
+    a = edutorch.eye(3).to_sparse_csr()
+    with pytest.raises(RuntimeError, match=match):
+        call(a, edutorch.ones(3, 2))

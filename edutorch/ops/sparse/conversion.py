@@ -39,13 +39,18 @@ def dense_to_sparse(input: Tensor, sparse_dim: int | None, layout: Layout | None
     for _ in range(input.ndim - axes):
         is_stored = is_stored.any(-1)
     pattern = Pattern(xp.stack(is_stored.nonzero()), array.shape[:axes], is_coalesced=True)
-    sparse = make_sparse(pattern, values_at(input, pattern))
+    node = "ToSparseBackward1" if sparse_dim is None else "ToSparseBackward0"
+    sparse = make_sparse(pattern, values_at(input, pattern, node))
     return sparse if layout is sparse_coo else change_layout(sparse, layout)
 
 
-@recorded_as("ToSparseBackward0")
-def values_at(input: Tensor, pattern: Pattern) -> Tensor:
-    """Return the elements of a dense tensor at the positions of a pattern."""
+@recorded_as(lambda input, pattern, node: node)
+def values_at(input: Tensor, pattern: Pattern, node: str) -> Tensor:
+    """Return the elements of a dense tensor at the positions of a pattern.
+
+    Args:
+        node: the name of the node that is recorded.
+    """
     return getitem(input, tuple(pattern.indices))
 
 
@@ -61,7 +66,7 @@ def take_pattern(input: Tensor, mask: Any) -> SparseTensor:
         )  # fmt: skip
     if mask.is_sparse:
         mask = mask.coalesce()
-    return mask.with_entries(values_at(input, mask.pattern))
+    return mask.with_entries(values_at(input, mask.pattern, "SparseMaskBackward0"))
 
 
 @recorded_as("ToDenseBackward0")

@@ -66,7 +66,8 @@ def mul(input: Any, other: Any) -> SparseTensor:
         if len(other.shape) > len(shape) or input.dense_dim():
             raise not_for_sparse("mul")
         # The dense factor is read only where the sparse one has elements.
-        return input.with_entries(input.entries * values_at(expand(other, shape), input.pattern))
+        factors = values_at(expand(other, shape), input.pattern, "SparseMaskBackward0")
+        return input.with_entries(input.entries * factors)
     check_same_shape("mul", input, other)
     left, right = coalesced(input), coalesced(other)
     keys, at_left, at_right = left.pattern.xp.intersect1d(

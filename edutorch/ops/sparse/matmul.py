@@ -6,8 +6,12 @@ from typing import Any
 
 from ...core.composed import recorded_as
 from ...core.storage import sparse_coo, sparse_csr, strided
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, wrap
 from ...errors import ArgumentError, DTypeError, ShapeError
+from ..creation import arange, full, zeros
+from ..joining import cat
+from ..masking import where
+from ..scatter_reduce import scatter_reduce
 from .conversion import change_layout, coalesced
 from .movement import ranges, t
 from .pattern import Pattern
@@ -29,6 +33,34 @@ def multiply(name: str, input: Any, other: Any) -> Any:
         check_factors(name, input, other)
         return sparse_mm(other.entries, input.t(), other.pattern, True).t()
     return sparse_times_sparse(name, input, other)
+
+
+@recorded_as("SparseMmReduceImplBackward0")
+def reduced_product(input: Any, other: Tensor, reduce: str) -> Tensor:
+    """Return what `reduce` makes of the terms of each element of a product, in place of their sum.
+
+        y[i, k] = reduce over the stored (i, j) of a[i, j] · x[j, k], and 0 for a row without any
+
+    With "amax" and "amin" the first of equal terms gets the gradient.
+    """
+    if reduce == "sum":
+        return sparse_times_dense("sparse.mm", input, other)
+    check_factors("sparse.mm", input, other)
+    rows, columns = (wrap(indices) for indices in input.pattern.indices)
+    terms = input.entries[:, None] * other[columns]
+    slots = rows[:, None].expand(terms.shape)
+    empty = zeros((input.shape[0], other.shape[1]), dtype=terms.dtype, device=terms.device)
+    if reduce == "mean":
+        return scatter_reduce(empty, 0, slots, terms, reduce, include_self=False)
+    fixed = terms.detach()
+    extremes = scatter_reduce(empty, 0, slots, fixed, reduce, include_self=False)
+    positions = arange(len(terms), device=terms.device)[:, None].expand(terms.shape)
+    candidates = where(fixed == extremes[rows], positions, len(terms))
+    first = scatter_reduce(
+        full(tuple(empty.shape), len(terms), device=terms.device), 0, slots, candidates, "amin"
+    )
+    padded = cat([terms, empty[:1]]) if len(empty) else terms  # its last row is that of no terms
+    return padded.gather(0, first)
 
 
 def sparse_times_sparse(name: str, input: SparseTensor, other: SparseTensor) -> SparseTensor:
@@ -109,6 +141,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     return (input if beta == 1 else input * beta) + scaled
 
 
+@recorded_as("SparseSampledAddmmBackward0")
 def sampled_addmm(
     input: Any, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0
 ) -> SparseTensor:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import backends
 from ...backends.device import Device
+from ...backends.numpy import Array
 from ...core.autograd.graph import RemovableHandle
 from ...core.storage import layout as Layout
 from ...core.storage import sparse_coo, sparse_csc, sparse_csr
@@ -45,16 +46,22 @@ def not_for_sparse(name: str, layout_name: str = "Sparse") -> SparseLayoutError:
 
 
 class SparseArray:
-    """What stands in the place of a sparse tensor's array: its shape and its dtype.
+    """What stands in the place of a sparse tensor's array: its shape, its dtype, what it stores.
 
     An op that a sparse tensor reaches unforeseen asks it for more, and fails with an error that
     names the function.
     """
 
-    __slots__ = ("dtype", "layout", "shape")
+    __slots__ = ("dtype", "entries", "layout", "shape")
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, layout: Layout) -> None:
-        self.shape, self.dtype, self.layout = shape, dtype, layout
+    def __init__(self, shape: tuple[int, ...], entries: Tensor, layout: Layout) -> None:
+        self.shape, self.entries, self.layout = shape, entries, layout
+        self.dtype = entries._array.dtype
+
+    @property
+    def stored(self) -> Array:
+        """The elements that are stored."""
+        return self.entries._array
 
     @property
     def ndim(self) -> int:
@@ -355,6 +362,6 @@ def make_sparse(pattern: Pattern, entries: Tensor, layout: Layout = sparse_coo) 
     tensor = object.__new__(SparseTensor)
     tensor.pattern, tensor.entries, tensor._layout = pattern, entries, layout
     shape = (*pattern.shape, *entries._array.shape[1:])
-    tensor._array = SparseArray(shape, entries._array.dtype, layout)
+    tensor._array = SparseArray(shape, entries, layout)
     tensor._writes = tensor._base = tensor._hooks = None
     return tensor

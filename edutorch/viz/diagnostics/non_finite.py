@@ -21,10 +21,10 @@ from ...events import GradientAccumulated, OpApplied, WorkEnded, WorkStarted
 from ..graph.graph_reader import input_names, line_of, line_text
 from ..graph.model import qualified_name
 from ..graph.names import Names
+from ..tensors.summaries import stored_elements
 from .messages import Finding, finding
 from .non_finite_causes import (
     DELIBERATE_OPS,
-    as_plain_array,
     cause_in_backward,
     cause_of,
     count_non_finite,
@@ -152,7 +152,7 @@ class NonFiniteTracker:
             for name, operand in zip(names, event.inputs, strict=True)
             if operand is not None
         }
-        cause, advice = cause_of(op.name, operands, as_plain_array(output._array))
+        cause, advice = cause_of(op.name, operands, stored_elements(output._array))
         rows = tuple(
             describe_operand(self._operand_name(name, operand), operands[name])
             for name, operand in zip(names, event.inputs, strict=True) if name in operands
@@ -260,7 +260,7 @@ def gradient_array(gradient: Tensor | Array) -> Any:
     if hasattr(array, "by_output"):
         array = next(iter(array.by_output.values()), None)
         array = getattr(array, "_array", array)
-    return None if array is None else as_plain_array(array)
+    return None if array is None else stored_elements(array)
 
 
 def saved_arrays(node: Node) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ... import backends
 from ...backends.numpy import Array
+from ..tensors.summaries import stored_elements
 
 Cause = tuple[str, str]
 """What happened, and what to do about it."""
@@ -33,18 +34,12 @@ DELIBERATE: Cause = (
 )
 
 
-def as_plain_array(array: Array) -> Any:
-    """Return the array itself: inside of `vmap` all examples, of a NumPy scalar an array."""
-    array = getattr(array, "all_examples", array)
-    return np.asarray(array) if isinstance(array, np.generic) else array
-
-
 def count_non_finite(array: Array) -> int:
     """Count the elements that are NaN or infinite, without copying an array to the host."""
     usual = array.__class__ is np.ndarray and array.dtype.char in "fd"
     if usual and math.isfinite(np.vdot(array, array)):  # the fastest test for the many small arrays
         return 0
-    array = as_plain_array(array)
+    array = stored_elements(array)
     if not backends.is_array(array):
         return int(isinstance(array, float) and not math.isfinite(array))
     if array.dtype.kind in "biu" or not array.size:
@@ -60,7 +55,7 @@ def count_non_finite(array: Array) -> int:
 
 def has_nan(array: Array) -> bool:
     """Return True if there is a NaN (and not only infinities)."""
-    array = as_plain_array(array)
+    array = stored_elements(array)
     return bool((array != array).any().item())
 
 
@@ -77,7 +72,7 @@ def describe_operand(name: str, array: Array) -> str:
     """Describe an operand in a row: shape, range, and how many bad values are in it."""
     if not hasattr(array, "shape"):
         return f"{name} = {array:g}" if isinstance(array, int | float) else f"{name} = {array}"
-    array = as_plain_array(array)
+    array = stored_elements(array)
     shape = "×".join(map(str, array.shape)) or "scalar"
     if not array.size:
         return f"{name} ({shape}) is empty"
@@ -229,7 +224,7 @@ FORWARD_CAUSES: dict[str, Callable[..., Cause | None]] = {
 
 def cause_of(name: str, values: Mapping[str, Any], y: Array) -> Cause:
     """Return why op `name` made the bad `y` out of `values` (arrays and numbers by name)."""
-    values = {key: as_plain_array(value) for key, value in values.items()}
+    values = {key: stored_elements(value) for key, value in values.items()}
     cause = None
     if name in FORWARD_CAUSES:
         try:
@@ -271,7 +266,7 @@ BACKWARD_CAUSES: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any], str]] 
 
 def cause_in_backward(name: str, values: Mapping[str, Any], g: Array) -> Cause:
     """Return why the rule of op `name` made a bad gradient out of the good `g`."""
-    g, steep = as_plain_array(g), BACKWARD_CAUSES.get(name)
+    g, steep = stored_elements(g), BACKWARD_CAUSES.get(name)
     if steep is not None:
         try:
             at = steep[1](values)

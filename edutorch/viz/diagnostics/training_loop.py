@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ... import backends
+from ...backends.numpy import Array
 from ...core.tensor import LEAF, Tensor
 from ...errors import CodeLocation, user_location
 from ...events import GradientAccumulated, OpApplied, Stepped, WorkStarted
@@ -22,8 +23,8 @@ from ...nn import Module
 from ...optim import Optimizer
 from ..graph.graph_reader import line_of, line_text
 from ..graph.names import Names, variables
+from ..tensors.summaries import stored_elements
 from .messages import Finding, finding, join_names
-from .non_finite_causes import as_plain_array
 
 ZERO_STEPS = 4
 SAME_LOSS, SEEN = 25, 4
@@ -140,9 +141,9 @@ class LoopChecks:
     def _note_gradient(self, event: GradientAccumulated) -> None:
         leaf, array = (
             event.tensor,
-            as_plain_array(getattr(event.gradient, "_array", event.gradient)),
+            stored_elements(getattr(event.gradient, "_array", event.gradient)),
         )
-        zero = not backends.of(array).xp.any(array).item()
+        zero = not has_other_than_zero(array)
         self._got[id(leaf)] = self._got.get(id(leaf), True) and zero
         if zero:
             self._zero[id(leaf)] = weakref.ref(leaf)
@@ -168,10 +169,7 @@ class LoopChecks:
         for key, reference in self._zero.items():
             leaf = reference()
             grad = None if leaf is None else leaf._grad
-            if (
-                grad is not None
-                and backends.of(grad._array).xp.any(as_plain_array(grad._array)).item()
-            ):
+            if grad is not None and has_other_than_zero(grad._array):
                 self._got[key] = False
         self._check_step(loss, step, full=False)
         findings, self.now = list(self.now.values()), now
@@ -471,8 +469,7 @@ class ClearingCheck:
 
     def _is_nonzero(self, leaf: Tensor) -> bool:
         assert leaf._grad is not None
-        held = as_plain_array(leaf._grad._array)
-        return bool(backends.of(held).xp.any(held).item())
+        return has_other_than_zero(leaf._grad._array)
 
     def _choose(self, optimizers: Iterable[Any], step: int) -> None:
         """Watch the first parameter of each optimizer that got a gradient."""
@@ -497,8 +494,14 @@ class ClearingCheck:
 def was_added_to(leaf: Tensor, gradient: Tensor) -> bool:
     """Return True if there was a gradient other than 0 when this one came."""
     assert leaf._grad is not None
-    held = as_plain_array(leaf._grad._array)
+    held = stored_elements(leaf._grad._array)
     if held is gradient or held.size == 0:
         return False
     a, b = held.ravel()[:FEW], gradient.ravel()[:FEW]
-    return not bool((a == b).all().item())
+    return a.shape != b.shape or not bool((a == b).all().item())
+
+
+def has_other_than_zero(array: Array) -> bool:
+    """Return True if an array has an element other than 0."""
+    stored = stored_elements(array)
+    return bool(backends.of(stored).xp.any(stored).item())

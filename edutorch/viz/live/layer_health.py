@@ -25,6 +25,7 @@ from ...core.tensor import Tensor
 from ...events import GradientAccumulated, ModuleEntered, ModuleLeft, OpApplied, Stepped
 from ...optim import Optimizer
 from ..graph.names import Names
+from ..tensors.summaries import stored_elements
 from .panel import Panel
 from .throttle import upper_median
 
@@ -449,12 +450,13 @@ def gradient_norm(tensor: Tensor, recorder: Recorder) -> float:
     known = recorder.gradient_norm(tensor)
     if tensor._grad is None or (known is not None and not known > HUGE):
         return math.nan if known is None else known
-    flat = tensor._grad._array.ravel()
+    flat = stored_elements(tensor._grad._array).ravel()
     return math.sqrt(abs(float((flat.conj() * flat).sum().real)))
 
 
 def sample_of(array: Array) -> Any:
     """Return at most SAMPLE elements of an array, evenly spread, without copying the array."""
+    array = stored_elements(array)
     if array.size <= SAMPLE:
         return array.ravel()
     if array.flags.c_contiguous:

@@ -17,8 +17,8 @@ from ...core.tensor import LEAF, Tensor
 from ...errors import EdutorchError
 from ...profiler.tree import bytes_text
 from ..diagnostics.messages import escape_text
-from ..diagnostics.non_finite_causes import as_plain_array, count_non_finite
-from .summaries import Stats, bar_text, histogram, number_text, summarize
+from ..diagnostics.non_finite_causes import count_non_finite
+from .summaries import Stats, bar_text, histogram, number_text, stored_elements, summarize
 
 MOST_CELLS = 64
 """A tensor with more elements than this is not shown as a table."""
@@ -107,7 +107,7 @@ class Facts:
 
 def facts_of(tensor: Tensor) -> Facts:
     """Compute the properties of a tensor on its device."""
-    array = getattr(tensor._array, "all_examples", tensor._array)
+    array = stored_elements(tensor._array)
     bad = count_non_finite(array)
     nan = int((array != array).sum().item()) if bad else 0
     grad = tensor._grad
@@ -126,7 +126,7 @@ def facts_of(tensor: Tensor) -> Facts:
 
 def finite_stats(array: Array, bad: int) -> Stats | None:
     """Summarize the finite elements of an array, with a histogram."""
-    array = as_plain_array(array)
+    array = stored_elements(array)
     if array.dtype.kind == "c":
         array = abs(array)
     if bad:
@@ -214,7 +214,7 @@ def show(tensor: Tensor) -> Shown:
 
 def cells_of(tensor: Tensor) -> list[list[Any]]:
     """Return the elements of a small tensor as rows; [] for a large one."""
-    array = getattr(tensor._array, "all_examples", tensor._array)
+    array = stored_elements(tensor._array)
     if not 0 < array.size <= MOST_CELLS or array.ndim > 2:
         return []
     on_host = backends.of(array).to_numpy(array)
@@ -285,7 +285,7 @@ class Deeper:
     """What `viz.deeper` returns: `.axes` holds rows of statistics for each axis."""
 
     def __init__(self, tensor: Tensor) -> None:
-        array = getattr(tensor._array, "all_examples", tensor._array)
+        array = stored_elements(tensor._array)
         self.shown = Shown(tensor)
         self.sizes = tuple(array.shape)
         self.axes = [axis_rows(array, axis) for axis in range(array.ndim)]
@@ -342,7 +342,7 @@ def axis_rows(array: Array, axis: int) -> list[AxisRow]:
     positions = [round(position * (size - 1) / max(1, count - 1)) for position in range(count)]
     rows = []
     for position in positions:
-        part = as_plain_array(xp.take(array, position, axis=axis))
+        part = stored_elements(xp.take(array, position, axis=axis))
         bad = count_non_finite(part)
         stats = finite_stats(part, bad)
         zeros = int((part == 0).sum().item())

@@ -72,8 +72,10 @@ def summarize(array: Array, bars: bool = False, pixels: bool = True) -> Stats:
     Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]',
           few=(3.0, -4.0), bars=(), thumbnail=None)
     """
-    array = getattr(array, "all_examples", array)  # the whole batch of a vmap
+    whole, array = array, stored_elements(array)
     size = array.size
+    if size < whole.size and not size:  # on `meta`
+        return Stats(0, math.nan, math.nan, math.nan, 0.0, text="unknown")
     if size <= TINY:
         on_host = backends.of(array).to_numpy(array) if backends.is_array(array) else array
         return _summarize_tiny(on_host.ravel().tolist(), array.ndim)
@@ -99,6 +101,23 @@ def summarize(array: Array, bars: bool = False, pixels: bool = True) -> Stats:
     counts = histogram(flat, low / scale, high / scale)
     thumbnail = thumbnail_of(array, low, high) if pixels else None
     return Stats(size, mean * scale, low, high, norm, text=text, bars=counts, thumbnail=thumbnail)
+
+
+def stored_elements(array: Array) -> Array:
+    """Return the elements that an array, or a NumPy scalar, has in memory: mostly all of them.
+
+    Those of a sparse array are the ones that it stores, those of one inside `vmap` are those of the
+    whole batch, and an array on the device `meta` has none.
+    """
+    if array.__class__ is np.ndarray:
+        return array
+    array = getattr(array, "all_examples", array)
+    array = getattr(array, "stored", array)
+    if isinstance(array, np.generic):
+        return np.asarray(array)
+    if backends.is_array(array) and not backends.of(array).has_elements:
+        return np.empty(0, array.dtype)
+    return array
 
 
 def text_of_many(array: Array) -> str:
