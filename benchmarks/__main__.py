@@ -21,6 +21,7 @@ PARTS = {
     "live": "the cost of watching a loop",
     "gpu": "training steps on a GPU",
     "transforms": "pipelines of images, against the real torchvision",
+    "packages": "the real transformers, torchvision and timm",
     "site": "a lesson in a browser tab",
     "grading": "a class of students, honest and hostile",
 }
@@ -34,6 +35,7 @@ ROUNDS = {
     "engines": 12,
     "gpu": 7,
     "transforms": 9,
+    "packages": 9,
     "site": 5,
 }
 BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0, "gpu": 4.0}

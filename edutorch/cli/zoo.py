@@ -50,7 +50,8 @@ def print_list() -> None:
     figures = read_figures()
     entries = list_entries()
     width = max(len(entry.name) for entry in entries)
-    print(f"{'model':<{width}}  {'parameters':>10}  {'memory':>9}  {'FLOPs':>9}  compared with")
+    sizes = f"{'parameters':>10}  {'memory':>9}  {'FLOPs':>9}"
+    print(f"{'model':<{width}}  {sizes}  {'error':>7}  compared with")
     room = ""
     for entry in entries:
         if entry.room != room:
@@ -61,15 +62,17 @@ def print_list() -> None:
 
 def describe(entry: Entry, figures: Figures) -> str:
     parameters, memory = figures.parameters / 1e6, figures.memory / 1e6
+    error = "" if figures.error is None else f"{figures.error:.1e}"
     return (
-        f"{parameters:>8.2f} M  {memory:>6.1f} MB  {figures.flops / 1e9:>7.2f} G  "
+        f"{parameters:>8.2f} M  {memory:>6.1f} MB  {figures.flops / 1e9:>7.2f} G  {error:>7}  "
         f"{entry.oracle or entry.trained}"
     )
 
 
 def print_model(entry: Entry) -> None:
     """Print the parts of a model, with the parameters of each."""
-    print(f"{entry.name}  {describe(entry, measure(entry))}\n")
+    error = read_figures()[entry.name].error
+    print(f"{entry.name}  {describe(entry, measure(entry)._replace(error=error))}\n")
     for name, part in build_to_measure(entry).named_children():
         count = sum(parameter.numel() for parameter in part.parameters())
         print(f"  {name:<20}{type(part).__name__:<24}{count:>12,} parameters")

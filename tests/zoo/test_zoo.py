@@ -13,7 +13,7 @@ from edutorch.zoo.figures import measure, read_figures
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "gpt2", "digits_cnn"])
 def test_the_sizes_are_those_in_the_file(name):
-    assert measure(find_model(name)) == read_figures()[name]
+    assert measure(find_model(name)) == read_figures()[name]._replace(error=None)
 
 
 def test_every_model_is_listed_with_its_sizes(capsys):
@@ -21,7 +21,9 @@ def test_every_model_is_listed_with_its_sizes(capsys):
     assert main(["zoo"]) == 0
     lines = capsys.readouterr().out.splitlines()
     (line,) = (line for line in lines if line.startswith("resnet50 "))
-    assert line.split() == ["resnet50", "25.56", "M", "102.4", "MB", "8.18", "G", "torchvision"]
+    *sizes, error, oracle = line.split()
+    assert sizes == ["resnet50", "25.56", "M", "102.4", "MB", "8.18", "G"]
+    assert float(error) < 1e-5 and oracle == "torchvision"
     assert any(line.startswith("char_gpt ") and "bits for a character" in line for line in lines)
 
 
