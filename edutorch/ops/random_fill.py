@@ -91,7 +91,7 @@ def normal_(
     if std < 0:
         raise ValueRangeError("normal_", f"expects std >= 0.0, but found std {std}")
     samples = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return fill_with(input, samples * std + mean, "normal_")
+    return fill_with(input, samples.mul_(std).add_(mean), "normal_")  # in the same memory
 
 
 @as_method
