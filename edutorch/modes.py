@@ -36,6 +36,7 @@ class Modes:
         batches: open levels of `vmap`, the outermost first (see `backends/batching.py`).
         autocast: the object that converts the operands of ops, or None (see `amp/`).
         op_recorder: receives each recorded result, at little cost (see `events.py`).
+        function_modes: open `TorchFunctionMode`s, the innermost last: ops are handed to it.
     """
 
     grad: bool = True
@@ -46,6 +47,7 @@ class Modes:
     batches: tuple[Any, ...] = ()
     autocast: Any = None
     op_recorder: Any = None
+    function_modes: tuple[Any, ...] = ()
 
 
 class TrackedModes(Modes):
@@ -70,7 +72,7 @@ def _canonical(modes: Modes) -> Modes:
     """Return the `DEFAULT` or `NO_GRAD` object for equal modes, so that `is` can test for it."""
     unusual = (
         modes.inference or modes.levels or modes.saving is not None
-        or modes.batches or modes.autocast is not None
+        or modes.batches or modes.autocast is not None or modes.function_modes
     )  # fmt: skip
     if unusual or (modes.listeners and modes.op_recorder is not None):
         return modes if modes.__class__ is Modes else Modes(**_fields(modes))

@@ -15,17 +15,57 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from edutorch.core.registry import REGISTRY
 from edutorch.core.subclasses import DisableTorchFunctionSubclass, call_override, find_overrides
 from edutorch.core.tensor import Tensor
+from edutorch.modes import current, override_modes
 
 __all__ = [
-    "DisableTorchFunctionSubclass", "get_default_nowrap_functions", "get_overridable_functions",
-    "handle_torch_function", "has_torch_function", "is_tensor_like",
+    "DisableTorchFunctionSubclass", "TorchFunctionMode", "get_default_nowrap_functions",
+    "get_overridable_functions", "handle_torch_function", "has_torch_function", "is_tensor_like",
     "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
+
+
+class TorchFunctionMode:
+    """A mode that every op goes through while it is open: `with Mode():`.
+
+    A class that derives from it defines `__torch_function__`. Inside of that method the mode is not
+    in force, so `func(*args, **kwargs)` computes. What a composite function does arrives here as
+    its ops.
+
+    >>> class Count(overrides.TorchFunctionMode):
+    ...     names = []
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         self.names.append(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Count() as mode:
+    ...     y = ones(2).exp() + 1
+    >>> mode.names
+    ['exp', 'add']
+    """
+
+    def __init__(self) -> None:
+        self._contexts: list[override_modes] = []
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Return the result of a call of `func`. Raises: NotImplementedError: not defined."""
+        raise NotImplementedError(f"{type(self).__name__} does not define __torch_function__")
+
+    def __enter__(self) -> Self:
+        if not hasattr(self, "_contexts"):  # a class may have an __init__ that does not call ours
+            self._contexts = []
+        context = override_modes(function_modes=(*current().function_modes, self))
+        context.__enter__()
+        self._contexts.append(context)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._contexts.pop().__exit__(*exception)
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:

@@ -18,7 +18,6 @@ NO_STREAMS = "all work on a GPU goes through one stream, and is not captured"
 NO_SCRIPTS = "there is no TorchScript: functions and modules stay Python"
 ONE_PROCESS = "there is one process: no tensor is spread over several"
 NO_SYMBOLS = "sizes are numbers: there are no symbolic ones"
-NO_MODES = "a mode that all functions go through is not supported; __torch_function__ of a class is"
 
 NAMES = (
     ("", NO_SCRIPTS, "PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction"),
@@ -27,7 +26,6 @@ NAMES = (
     ("cuda", NO_STREAMS, "CUDAGraph Stream Event ExternalStream StreamContext graph"),
     ("distributed.tensor", ONE_PROCESS, "DTensor DeviceMesh Partial Replicate Shard"),
     ("jit", NO_SCRIPTS, "ScriptModule ScriptFunction RecursiveScriptModule TracedModule"),
-    ("overrides", NO_MODES, "TorchFunctionMode"),
 )
 """Modules, without "edutorch.", what is missing, and the names."""
 

@@ -32,7 +32,13 @@ from .numpy_aliasing import copy_mutable, copy_saved_shared
 from .promotion import choose_backend, convert_operands, is_operand, round_result
 from .registry import op_function
 from .shapes import reduced_dims
-from .subclasses import call_op_override, cast_to_class, find_overrides, result_class
+from .subclasses import (
+    call_function_mode,
+    call_op_override,
+    cast_to_class,
+    find_overrides,
+    result_class,
+)
 from .tensor import PLAIN_TENSORS, Tensor, attach_view, wrap, writes_of
 from .tensor_methods import write_out
 
@@ -80,6 +86,8 @@ def apply(
     Given only arrays it just computes: this is how derivative rules run.
     """
     modes = current()
+    if modes.function_modes:
+        return call_function_mode(op, modes.function_modes, inputs, settings, out)
     if modes.autocast is not None and out is None:
         inputs = modes.autocast.cast_operands(op.name, inputs, settings)
     operands = sequence_of(op, inputs[0]) if op.variadic else inputs

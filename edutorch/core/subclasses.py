@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..modes import override_modes
 from .tensor import PLAIN_TENSORS, Tensor, attach_view, fill
 
 if TYPE_CHECKING:
@@ -114,7 +115,29 @@ def call_op_override(
     settings: dict[str, Any],
     out: Tensor | None,
 ) -> Any:
-    """Call the overrides of an op's call, without the arguments that equal their defaults."""
+    """Call the overrides of an op's call."""
+    args, named = call_as_written(op, inputs, settings, out)
+    return call_override(op.function, overrides, args, named)
+
+
+def call_function_mode(
+    op: Op,
+    function_modes: Sequence[Any],
+    inputs: Sequence[Any],
+    settings: dict[str, Any],
+    out: Tensor | None,
+) -> Any:
+    """Hand an op's call to the innermost `TorchFunctionMode`; in it the outer ones are open."""
+    args, named = call_as_written(op, inputs, settings, out)
+    types = tuple({type(value) for value in args if has_override(type(value))})
+    with override_modes(function_modes=tuple(function_modes[:-1])):
+        return function_modes[-1].__torch_function__(op.function, types, args, named)
+
+
+def call_as_written(
+    op: Op, inputs: Sequence[Any], settings: dict[str, Any], out: Tensor | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of an op's call, without those that equal their defaults."""
     parameters = op.signature.parameters
     args = list(inputs)
     # PyTorch's overrides see the call as it was written, without the defaults.
@@ -125,7 +148,7 @@ def call_op_override(
     }
     if out is not None:
         named["out"] = out
-    return call_override(op.function, overrides, tuple(args), named)
+    return tuple(args), named
 
 
 # Classes of results ---------------------------------------------------------------------

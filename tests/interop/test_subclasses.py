@@ -21,6 +21,8 @@ from edutorch.overrides import (
 )  # fmt: skip
 
 import edutorch as torch
+from edutorch import overrides
+from tests.oracle import require_torch
 
 
 class Tagged(torch.Tensor):
@@ -340,3 +342,52 @@ def test_the_same_in_pytorch(oracle):
     ]  # fmt: skip
     assert seen == ["One", "Two", "One", "One", "One", "One", "One", "Tensor", "One", "One",
                     "One", "One"]  # fmt: skip
+
+
+class Doubled(overrides.TorchFunctionMode):
+    """Returns what an op returns, times two, and notes its name."""
+
+    def __init__(self, seen):
+        self.seen = seen  # without a call of the base class's own __init__
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func.__name__)
+        return func(*args, **(kwargs or {})) * 2
+
+
+def test_a_mode_gets_every_op():
+    seen = []
+    x = torch.ones(3, requires_grad=True)
+    with Doubled(seen):
+        y = torch.sum(x, dim=0, keepdim=True)
+    assert y.tolist() == [6.0] and seen == ["sum"]
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0] * 3
+    with Doubled(seen), Doubled(seen):  # the outer one is open inside of the inner
+        assert torch.exp(torch.zeros(1)).tolist() == [8.0]
+    assert seen == ["sum", "exp", "exp", "mul"]
+
+
+def test_a_mode_is_closed_after_an_error_and_without_a_method():
+    with (
+        pytest.raises(NotImplementedError, match="TorchFunctionMode does not define"),
+        overrides.TorchFunctionMode(),
+    ):
+        torch.ones(2) + 1
+    assert (torch.ones(2) + 1).tolist() == [2.0, 2.0]
+
+
+def test_a_mode_sees_what_pytorchs_sees():
+    theirs = require_torch()
+    names = {}
+    for library, base in ((torch, overrides), (theirs, theirs.overrides)):
+
+        class Names(base.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                names.setdefault(library.__name__, []).append(func.__name__.strip("_"))  # noqa: B023
+                return func(*args, **(kwargs or {}))
+
+        x = library.ones(2, 3)
+        with Names():
+            (library.exp(x) @ x.t()).sum()
+    assert names["edutorch"] == [name for name in names["torch"] if name != "rmatmul"]
