@@ -94,6 +94,8 @@ def test_each_student_gets_feedback_and_two_runs_give_the_same(form, folder):
     assert b"the code ended its process" in files[f"eve/{name}"]
 
 
+@pytest.mark.slow
+@pytest.mark.classroom
 def test_a_run_that_is_killed_and_resumed_gives_the_same_feedback(folder, monkeypatch):
     assert grade(folder, "--seed", "5", out="whole") == 0
     add = Progress.add

@@ -22,6 +22,8 @@ NAMES = ["ada", "bob", "carol", "dan", "Eve Ünal", "=fay", "gus"]
 DUE = "due = 2026-11-20T23:59:00Z\n[late]\npercent_per_day = 10\n"
 FILES = ("grades.csv", "results.json", "seed.json", "plan.json")
 
+pytestmark = [pytest.mark.slow, pytest.mark.classroom]
+
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):

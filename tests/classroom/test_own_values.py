@@ -396,6 +396,8 @@ def handed_in(course):
     return course
 
 
+@pytest.mark.slow
+@pytest.mark.classroom
 @LINUX
 def test_the_command_grades_own_values(handed_in, capsys):
     from edutorch.classroom.jail.settings import Settings

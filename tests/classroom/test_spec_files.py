@@ -189,6 +189,8 @@ def average(x):
 """
 
 
+@pytest.mark.slow
+@pytest.mark.classroom
 @on_linux
 def test_a_class_is_graded_and_no_jail_can_read_the_specs(tmp_path, capsys):
     from tests.classroom.jails import open_factory
