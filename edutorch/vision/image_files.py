@@ -6,6 +6,7 @@ import io
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,21 +68,45 @@ def open_image(source: str | os.PathLike[str] | bytes, op: str) -> Any:
     try:
         image.load()
     except PIL_ERRORS as error:
-        raise DamagedFileError(
-            op, f"the {image.format} image is damaged: {error}",
-            {"path": name, "expected": f"{image.width} x {image.height} pixels"},
-            "it was cut short or changed: copy it again",
-        ) from error  # fmt: skip
+        raise damaged(image, op, name, error) from error
     finally:
         if not isinstance(source, bytes) and image.fp is not None:
             image.fp.close()
     return image
 
 
-def check_size(image: Any, op: str, name: str) -> None:
-    """Raise DamagedFileError for an image whose pixels would fill the memory."""
+def read_frames(image: Any, op: str) -> Iterator[Any]:
+    """Iterate over the images of an animation; each must be used before the next is asked for.
+
+    Raises: DamagedFileError: one is damaged, or all of them would fill the memory.
+    """
+    name = "an animation"
+    try:
+        count = image.n_frames
+    except PIL_ERRORS as error:
+        raise damaged(image, op, name, error) from error
+    check_size(image, op, name, count)
+    for index in range(count):
+        try:
+            image.seek(index)
+            image.load()
+        except PIL_ERRORS as error:
+            raise damaged(image, op, name, error) from error
+        yield image
+
+
+def damaged(image: Any, op: str, name: str, error: Exception) -> DamagedFileError:
+    return DamagedFileError(
+        op, f"the {image.format} image is damaged: {error}",
+        {"path": name, "expected": f"{image.width} x {image.height} pixels"},
+        "it was cut short or changed: copy it again",
+    )  # fmt: skip
+
+
+def check_size(image: Any, op: str, name: str, count: int = 1) -> None:
+    """Raise DamagedFileError for an image (or so many) whose pixels would fill the memory."""
     most = require_pil(op).MAX_IMAGE_PIXELS
-    if most is not None and image.width * image.height > most:
+    if most is not None and image.width * image.height * count > most:
         raise too_large(op, name, f"{image.width} x {image.height} pixels, limit {most}")
 
 

@@ -18,7 +18,7 @@ from ..dtypes import uint8
 from ..errors import ArgumentError, InvalidValueError, ShapeValueError
 from ..ops.from_data import from_numpy
 from ..utils.atomic_files import write_atomically
-from .image_files import DamagedFileError, MissingFileError, near_hint, open_image
+from .image_files import DamagedFileError, MissingFileError, near_hint, open_image, read_frames
 from .transforms.functional.conversion import require_pil
 
 __all__ = [
@@ -126,12 +126,16 @@ def decode_format(
     """
     op = f"decode_{form.lower()}"
     image = open_image(contents_of(input, op), op)
+    check_format(image, form, op)
+    return to_channels(image, mode, apply_exif_orientation, op)
+
+
+def check_format(image: Any, form: str, op: str) -> None:
     if image.format != form:
         raise DamagedFileError(
             op, f"this is not a {form} image", {"input": f"a {image.format} image"},
             "decode_image takes all formats",
         )  # fmt: skip
-    return to_channels(image, mode, apply_exif_orientation, op)
 
 
 def decode_png(
@@ -166,8 +170,16 @@ def decode_webp(input: Tensor, mode: ImageReadMode = ImageReadMode.UNCHANGED) ->
 
 
 def decode_gif(input: Tensor) -> Tensor:
-    """Return the first image in the bytes of a GIF file, in colour."""
-    return decode_format(input, "GIF", ImageReadMode.RGB)
+    """Return the image in the bytes of a GIF file, in colour; of several, n × 3 × height × width.
+
+    Raises: DamagedFileError: it is of another format, damaged, or all its images are too large.
+    """
+    op = "decode_gif"
+    image = open_image(contents_of(input, op), op)
+    check_format(image, "GIF", op)
+    frames = [np.array(frame.convert("RGB")) for frame in read_frames(image, op)]
+    planes = np.stack(frames).transpose(0, 3, 1, 2)
+    return from_numpy(np.ascontiguousarray(planes[0] if len(frames) == 1 else planes))
 
 
 def to_channels(image: Any, mode: Any, apply_exif_orientation: bool, op: str) -> Tensor:
@@ -188,6 +200,8 @@ def to_channels(image: Any, mode: Any, apply_exif_orientation: bool, op: str) ->
     if wanted is not None:
         image = image.convert(wanted)
     pixels = np.array(image)
+    if wanted is None and image.mode == "CMYK" and "adobe" in image.info:
+        pixels = 255 - pixels  # Pillow inverts what is inverted in the file; libjpeg does not
     if pixels.dtype == np.uint16:
         pixels = pixels.astype(np.int32)
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)

@@ -23,6 +23,7 @@ PROVIDERS = {
     "aten": "edutorch.library.aten",
     "prims": "edutorch.library.aten",
     "torchvision": "edutorch.library.torchvision_ops",
+    "image": "edutorch.library.image_ops",
     "_torchaudio": "edutorch.library.torchaudio_ops",
     "torchaudio": "edutorch.library.torchaudio_ops",
 }

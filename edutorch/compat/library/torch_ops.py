@@ -18,7 +18,7 @@ from .operators import namespace
 loaded_libraries: set[str] = set()
 """The paths that `load_library` has accepted."""
 
-PROVIDED = {"torchvision": ("_C",), "torchaudio": ("_torchaudio", "libtorchaudio")}
+PROVIDED = {"torchvision": ("_C", "image"), "torchaudio": ("_torchaudio", "libtorchaudio")}
 """Packages whose compiled operators edutorch has itself, and the names of those files."""
 
 

@@ -239,7 +239,7 @@ def test_a_compiled_library_is_refused_unless_its_operators_are_ours():
         ops.load_library("/x/nothing.so")
     assert "torch.library.custom_op" in str(raised.value)
     with pytest.raises(OSError, match="Could not load"):
-        ops.load_library("/site-packages/torchvision/image.so")
+        ops.load_library("/site-packages/torchvision/other.so")
     ops.load_library("/site-packages/torchvision/_C.so")
     assert "/site-packages/torchvision/_C.so" in ops.loaded_libraries
     assert ops.torchvision._cuda_version() == -1
