@@ -95,7 +95,8 @@ _NAMES_BY_MODULE = {
         "sparse_csr_tensor", "spmm",
     ),
     ".ao.quantized_tensor": (
-        "dequantize", "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
+        "_make_per_tensor_quantized_tensor", "dequantize", "quantize_per_channel",
+        "quantize_per_tensor", "quantize_per_tensor_dynamic",
     ),
     ".ao.quantization.fake_quantize": (
         "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",

@@ -19,7 +19,15 @@ from edutorch.modes import no_grad
 from edutorch.ops import tensor
 
 from . import affine
-from .affine import QParams, QuantizedDtype, check_quantizable, choose_dynamic_qparams
+from .affine import (
+    QParams,
+    QuantizedDtype,
+    check_quantizable,
+    choose_dynamic_qparams,
+    qint8,
+    qint32,
+    quint8,
+)
 
 __all__ = [
     "QuantizedTensor", "dequantize", "quantize_per_channel", "quantize_per_tensor",
@@ -31,6 +39,9 @@ KEEPING = frozenset(
     "narrow flip pad relu hardtanh clamp max_pool avg_pool mean adaptive_avg_pool2d".split()
 )
 """Ops whose result keeps the scale and zero point of a quantized argument."""
+
+COMPARING = frozenset("eq ne lt le gt ge".split())
+"""Ops that compare the floats for which the integers stand."""
 
 LINE_WIDTH = 80
 
@@ -148,6 +159,8 @@ class QuantizedTensor(Tensor):
         name = getattr(func, "__name__", str(func))
         if name in ("detach", "as_subclass", "alias"):
             return super().__torch_function__(func, types, args, kwargs or {})
+        if name in COMPARING:
+            return func(*(a.dequantize() if isinstance(a, cls) else a for a in args))
         if name not in KEEPING or not isinstance(first, QuantizedTensor):
             raise NotHereError(
                 name, "is not defined for quantized tensors",
@@ -206,6 +219,22 @@ def quantize_per_tensor(input: Tensor, scale: Any, zero_point: Any, dtype: Any) 
             {"dtype": dtype, "bounds": (low, high)},
         )  # fmt: skip
     return requantize(input, QParams(scale, zero_point), dtype)
+
+
+def _make_per_tensor_quantized_tensor(
+    input: Tensor, scale: float, zero_point: int
+) -> QuantizedTensor:
+    """Return integers (int8, uint8 or int32) as a quantized tensor.
+
+    Raises: RuntimeError: another dtype.
+    """
+    dtype = next((d for d in (qint8, quint8, qint32) if d.numpy == input.dtype.numpy), None)
+    if dtype is None:
+        raise InvalidValueError(
+            "_make_per_tensor_quantized_tensor", "expected int8, uint8 or int32",
+            {"input": input.dtype},
+        )  # fmt: skip
+    return QuantizedTensor(input.clone(), QParams(float(scale), int(zero_point)), dtype)
 
 
 def quantize_per_tensor_dynamic(

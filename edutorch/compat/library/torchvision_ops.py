@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from edutorch.dtypes import iinfo
 from edutorch.errors import NotHereError
 
 from .operators import OpNamespace
@@ -27,12 +28,16 @@ SCHEMAS = (
     f"ps_roi_pool({ROI}) -> (Tensor, Tensor)",
     "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
     f"{STEPS}, bool use_mask) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, "
+    "float rois_scale, int rois_zero_point, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
 )
 
 
 ABSENT = (
     "_roi_align_backward", "_roi_pool_backward", "_ps_roi_align_backward",
-    "_ps_roi_pool_backward", "_deform_conv2d_backward", "qnms", "qroi_align", "box_iou_rotated",
+    "_ps_roi_pool_backward", "_deform_conv2d_backward", "box_iou_rotated",
 )  # fmt: skip
 """Ops for which torchvision registers something when it is imported, and that are not here: the
 functions above have the gradients of the ops that they are made of, and boxes are not rotated."""
@@ -46,6 +51,28 @@ def vision(name: str) -> Callable[..., Any]:
 def nms(dets: Any, scores: Any, iou_threshold: float) -> Any:
     """Return the indices of the boxes that non-maximum suppression keeps."""
     return vision("nms")(dets, scores, iou_threshold)
+
+
+def qnms(dets: Any, scores: Any, iou_threshold: float) -> Any:
+    """Return what `nms` does, for the integers of quantized boxes and scores.
+
+    Neither a scale nor a zero point changes how boxes overlap.
+    """
+    return nms(dets.float(), scores.float(), iou_threshold)
+
+
+def qroi_align(
+    input: Any, rois: Any, input_scale: float, input_zero_point: int, rois_scale: float,
+    rois_zero_point: int, *settings: Any,
+) -> Any:  # fmt: skip
+    """Return the integers of `roi_align` of quantized tensors; input and rois are integers."""
+    from edutorch.ao.affine import QParams, dequantize, quantize
+
+    scales = QParams(input_scale, input_zero_point)
+    regions = dequantize(rois, QParams(rois_scale, rois_zero_point))
+    output = roi_align(dequantize(input, scales), regions, *settings)
+    limits = iinfo(input.dtype)
+    return quantize(output, scales, (int(limits.min), int(limits.max))).to(input.dtype)
 
 
 def roi_align(
