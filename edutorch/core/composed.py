@@ -1,6 +1,7 @@
 """Functions composed of ops: what an op has by itself, given to them by decorators.
 
 as_method           the method of Tensor
+ask_overrides       `__torch_function__` is asked about the method, not about the ops inside
 takes_out           the out= form
 with_twin           the in-place form
 recorded_as         PyTorch's name of `grad_fn`, where one op there is several here
@@ -19,7 +20,8 @@ from ..modes import current, override_modes
 from .argument_checks import ALIASES, call_as, with_argument_checks
 from .autograd.multi_output import OutputNode
 from .autograd.versions import clock
-from .tensor import LEAF, Tensor
+from .subclasses import call_override, find_overrides
+from .tensor import LEAF, PLAIN_TENSORS, Tensor
 from .tensor_methods import (
     VARARG_METHODS,
     accept_varargs,
@@ -39,6 +41,24 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     method = with_argument_checks(function, autocasts=False)
     setattr(Tensor, name, accept_varargs(method) if name in VARARG_METHODS else method)
     return function
+
+
+def ask_overrides(method: F) -> F:
+    """Make a method call `__torch_function__` with itself, as an op does.
+
+    torchvision's images, masks and boxes keep their class in `Tensor.to`, and lose it in other ops.
+    """
+
+    @functools.wraps(method)
+    def asking(self: Tensor, *args: Any, **named: Any) -> Any:
+        for operand in (self, *args):
+            if isinstance(operand, Tensor) and operand.__class__ not in PLAIN_TENSORS:
+                if overrides := find_overrides((self, *args)):
+                    return call_override(asking, overrides, (self, *args), named)
+                break
+        return method(self, *args, **named)
+
+    return asking  # type: ignore[return-value]
 
 
 def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:

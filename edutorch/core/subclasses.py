@@ -227,5 +227,15 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     return tensor.requires_grad_() if require_grad else tensor
 
 
+def detach_subclass(self: Tensor) -> Any:
+    """Return what `__torch_function__` returns for `detach`; without one, the same class."""
+    overrides = find_overrides((self,))
+    if overrides:
+        return call_override(Tensor.detach, overrides, (self,), {})
+    output = self._detach()
+    return output if is_disabled() else cast_to_class(type(self), output)
+
+
+Tensor._detach_subclass = detach_subclass  # type: ignore[attr-defined]
 Tensor.as_subclass = as_subclass  # type: ignore[attr-defined]
 Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]

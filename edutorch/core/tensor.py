@@ -233,9 +233,12 @@ class Tensor(TensorInterop, MemoryMembers):
 
     def detach(self) -> Tensor:
         """Return a tensor of the same memory that is detached from the graph."""
-        output = wrap(self._array)
         if self.__class__ not in PLAIN_TENSORS:
-            output.__class__ = self.__class__
+            return self._detach_subclass()
+        return self._detach()
+
+    def _detach(self) -> Tensor:
+        output = wrap(self._array)
         share_version(output, self)
         if current().listeners:
             emit(TensorAliased(self, output, detached=True))

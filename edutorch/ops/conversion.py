@@ -10,7 +10,7 @@ from ..backends.batching import batched_generator
 from ..backends.batching_rules import VmapError
 from ..backends.device import Device, DeviceLike, backend_for
 from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number, prepare_cast
-from ..core.composed import as_method, recorded_as
+from ..core.composed import as_method, ask_overrides, recorded_as
 from ..core.dispatch import apply
 from ..core.op import op
 from ..core.storage import (
@@ -130,6 +130,9 @@ def to(
     return output
 
 
+setattr(Tensor, "to", ask_overrides(Tensor.to))  # noqa: B010
+
+
 @recorded_as("ToCopyBackward0")
 def copy_to(input: Tensor, memory_format: memory_format) -> Tensor:
     """Copy a tensor for `to`."""
@@ -142,7 +145,7 @@ def _add_conversion_method(name: str, dtype: dtypes.dtype) -> None:
 
     method.__name__ = name
     method.__doc__ = f"The elements as {dtype.name}."
-    setattr(Tensor, name, method)
+    setattr(Tensor, name, ask_overrides(method))
 
 
 for _name, _kind in {

@@ -81,6 +81,34 @@ def test_results_keep_the_class(name):
     assert type(RESULTS[name](tagged(1.0, 2.0))) is Tagged
 
 
+class Asked(torch.Tensor):
+    functions: ClassVar[list[Any]] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.functions.append(func)
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+        assert type(result) is torch.Tensor
+        return (cls, result)
+
+
+@pytest.mark.parametrize("name", ["to", "double", "half", "int", "detach"])
+def test_an_override_is_asked_about_the_method_itself(name, monkeypatch):
+    monkeypatch.setattr(Asked, "functions", [])
+    x = torch.ones(2).as_subclass(Asked)
+    cls, y = x.to(dtype=torch.float64) if name == "to" else getattr(x, name)()
+    assert Asked.functions == [getattr(torch.Tensor, name)]
+    assert cls is Asked
+    assert (y.dtype is x.dtype) == (name == "detach")
+
+
+def test_an_override_is_asked_about_an_argument():
+    cls, result = torch.ones(2, dtype=torch.int64).to(torch.ones(2).as_subclass(Asked))
+    assert cls is Asked
+    assert result.dtype is torch.float32
+
+
 def test_the_most_derived_class_wins():
     x, y = tagged(1.0), torch.ones(1).as_subclass(Derived)
     assert type(x + y) is type(y + x) is Derived
