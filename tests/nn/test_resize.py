@@ -160,3 +160,21 @@ def test_pixels_are_rounded_after_the_rows_as_in_pytorch(torch):
     theirs = torch.nn.functional.interpolate(torch.from_numpy(pixels), **settings)
     ours = edutorch.nn.functional.interpolate(edutorch.from_numpy(pixels), **settings)
     assert np.abs(ours.int().numpy() - theirs.int().numpy()).max() <= 1
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("dtype", [edutorch.uint8, edutorch.float32])
+def test_channels_last_stays(mode, dtype):
+    image = (edutorch.arange(2 * 3 * 5 * 4) % 251).to(dtype).reshape(2, 3, 5, 4)
+    turned = image.contiguous(memory_format=edutorch.channels_last)
+    expected = F.interpolate(image, (7, 3), mode=mode)
+    resized = F.interpolate(turned, (7, 3), mode=mode)
+    assert expected.is_contiguous()
+    assert resized.is_contiguous(memory_format=edutorch.channels_last)
+    assert not resized.is_contiguous()
+    assert resized.equal(expected)
+
+
+def test_an_unknown_mode_is_not_implemented():
+    with pytest.raises(NotImplementedError, match="got hamming"):
+        F.interpolate(edutorch.ones(1, 1, 2, 2), 3, mode="hamming")

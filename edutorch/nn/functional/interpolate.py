@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from ...core.composed import recorded_as
 from ...core.precision import composed_in_float32
+from ...core.storage import channels_last
 from ...core.tensor import Tensor
 from ...dtypes import uint8
 from ...errors import ShapeError
@@ -188,10 +189,22 @@ def interpolate(
         settings = (sizes, None, mode, align_corners, None, antialias)
         exact = interpolate(input.double(), *settings)
         return clamp(floor(exact + 0.5), 0, 255).to(uint8)
-    for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True), 2):
-        corners = bool(align_corners)
-        input = resample(input, axis, tap_table(mode, n, count, factor, corners, antialias))
-    return input
+    corners, is_channels_last = bool(align_corners), has_channels_last(input)
+    if is_channels_last:  # worked on as it lies in memory, and returned in the same layout
+        input = permute(input, (0, 2, 3, 1))
+    for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True)):
+        table = tap_table(mode, n, count, factor, corners, antialias)
+        input = resample(input, axis + (1 if is_channels_last else 2), table)
+    return permute(input, (0, 3, 1, 2)) if is_channels_last else input
+
+
+def has_channels_last(input: Tensor) -> bool:
+    """Return True if images lie in memory pixel by pixel, with the channels of each together."""
+    return (
+        input.ndim == 4
+        and not input.is_contiguous()
+        and input.is_contiguous(memory_format=channels_last)
+    )
 
 
 @lru_cache(128)  # the same in each training step
@@ -209,9 +222,13 @@ def tap_table(
     )
 
 
+class UnknownModeError(SettingError, NotImplementedError):
+    """There is no such mode. (PyTorch raises a NotImplementedError.)"""
+
+
 def check_arguments(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
     if mode not in MODES:
-        raise SettingError("interpolate", f"mode must be one of {MODES}, got {mode!r}")
+        raise UnknownModeError("interpolate", f"mode must be one of {MODES} (got {mode})")
     if mode not in AXES and align_corners is not None:
         raise SettingError(
             "interpolate",
