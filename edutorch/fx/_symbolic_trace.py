@@ -128,20 +128,22 @@ class Tracer(TracerBase):
         self, parameter: inspect.Parameter, concrete: dict[str, Any], args: list[Any],
         kwargs: dict[str, Any],
     ) -> None:  # fmt: skip
-        """Make the placeholder of one parameter."""
+        """Make the placeholder of one parameter: by `create_proxy`, which tracers override."""
         name, kind = parameter.name, parameter.kind
         if kind is parameter.VAR_POSITIONAL or kind is parameter.VAR_KEYWORD:
             star = "*" if kind is parameter.VAR_POSITIONAL else "**"
-            node = self.graph.create_node("placeholder", star + name, name=name)
+            proxy = self.create_proxy("placeholder", star + name, (), {}, name)
             if kind is parameter.VAR_POSITIONAL:
-                args.append(self.proxy(node))
+                args.append(proxy)
             else:
-                kwargs[name] = self.proxy(node)
+                kwargs[name] = proxy
             return
-        default = ... if parameter.default is parameter.empty else parameter.default
-        value = concrete.get(name, default if name in concrete else ...)
-        node = self.graph.placeholder(name, default_value=value if name in concrete else default)
-        argument = concrete[name] if name in concrete else self.proxy(node)
+        if name in concrete:
+            argument = concrete[name]
+            self.graph.placeholder(name, default_value=argument)
+        else:
+            default = () if parameter.default is parameter.empty else (parameter.default,)
+            argument = self.create_proxy("placeholder", name, default, {}, name)
         if kind is parameter.KEYWORD_ONLY:
             kwargs[name] = argument
         else:

@@ -119,6 +119,18 @@ def test_own_leaves_and_concrete_arguments():
     assert traced(edutorch.ones(1)).item() == 0.0
 
 
+def test_placeholders_are_made_by_create_proxy():
+    class Recorder(fx.Tracer):
+        def create_proxy(self, op, target, *args, **kwargs):
+            made.append((op, target))
+            return super().create_proxy(op, target, *args, **kwargs)
+
+    made = []
+    graph = Recorder().trace(lambda x, *others, scale=2.0: x * scale)
+    assert made[:3] == [("placeholder", "x"), ("placeholder", "*others"), ("placeholder", "scale")]
+    assert [node.args for node in graph.find_nodes(op="placeholder")] == [(), (), (2.0,)]
+
+
 def test_nothing_stays_changed_after_a_trace():
     import math
 
