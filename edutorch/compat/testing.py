@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
@@ -212,7 +213,7 @@ def make_tensor(
         exclude_zero: whether zeros become the smallest positive number (integers: 1).
         memory_format: such as `edutorch.channels_last`.
 
-    Raises: ValueError: `low` is not less than `high`.
+    Raises: ValueError: `low` is not less than `high` (floats may be equal).
 
     >>> pixels = edutorch.testing.make_tensor(2, 3, dtype=edutorch.uint8, high=256)
     >>> pixels.shape, pixels.dtype
@@ -224,7 +225,9 @@ def make_tensor(
     first = 0 if is_unsigned else -9
     last = (2 if dtype is dtypes.bool else 10) if is_whole else 9
     low, high = first if low is None else low, last if high is None else high
-    if not low < high:
+    if low == high and not is_whole:
+        warnings.warn("make_tensor: low equals high; use torch.full", FutureWarning, stacklevel=2)
+    elif not low < high:
         raise InvalidValueError("make_tensor", f"low must be less than high, got {low} and {high}")
     drawn = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes else sizes
     if is_whole:

@@ -35,5 +35,8 @@ def test_settings():
         1, 3, 4, 5, dtype=edutorch.uint8, memory_format=edutorch.channels_last, high=256
     )
     assert image.is_contiguous(memory_format=edutorch.channels_last)
-    with pytest.raises(ValueError, match="low must be less than high"):
-        make_tensor(2, dtype=edutorch.float32, low=3, high=3)
+    for dtype, low in (edutorch.int64, 3), (edutorch.float32, 3.5):
+        with pytest.raises(ValueError, match="low must be less than high"):
+            make_tensor(2, dtype=dtype, low=low, high=3)
+    with pytest.warns(FutureWarning, match="low equals high"):
+        assert make_tensor(2, dtype=edutorch.float32, low=3, high=3).tolist() == [3.0, 3.0]
