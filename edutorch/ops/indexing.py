@@ -300,6 +300,9 @@ def _setitem(self: Tensor, index: Index, value: Tensor | Number) -> None:
         part, rest = apply_integers(self._array, index)
         write(self, "__setitem__", assigned, checked_on_device(rest, part), part)
     except (ValueError, IndexError) as error:
+        if isinstance(error, ValueError) and value.ndim and value.numel() == 1:
+            # NumPy takes no array for one element: x[0] = ones(1, 1)
+            return _setitem(self, index, value.reshape(()))
         error_class = DimError if isinstance(error, IndexError) else ShapeError
         rows = {"input": tuple(self.shape), "value": tuple(value.shape)}
         raise error_class(

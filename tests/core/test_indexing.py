@@ -244,3 +244,15 @@ def test_a_uint8_number_is_a_mask_and_one_of_numpy_is_a_position():
     for value in (0, 1, 2):
         here, there = tensor(value, dtype=edutorch.uint8), torch.tensor(value, dtype=torch.uint8)
         assert x[here].tolist() == theirs[there].tolist()
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 1, 1)])
+def test_one_element_takes_one_value_of_any_shape(shape):
+    x, value = edutorch.zeros(2, 3), edutorch.full(shape, 5.0, requires_grad=True)
+    x[1, 2] = value
+    x[0, :2][1] = value * 2
+    assert x.tolist() == [[0, 10, 0], [0, 0, 5]]
+    x.sum().backward()
+    assert value.grad.tolist() == edutorch.full(shape, 3.0).tolist()
+    with pytest.raises(edutorch.errors.ShapeError):
+        x[1, 2] = edutorch.ones(2)
