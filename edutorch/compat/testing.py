@@ -164,7 +164,7 @@ def _compare_values(
     one, other = (value.detach().cpu().resolve_conj().numpy() for value in (actual, expected))
     if actual.is_floating_point() or expected.is_floating_point():
         one, other = one.astype(np.float64), other.astype(np.float64)
-    elif one.dtype == np.bool_:
+    elif one.dtype.kind in "bui":  # the difference of two bytes may be negative
         one, other = one.astype(np.int64), other.astype(np.int64)
     close = np.isclose(one, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if close.all():

@@ -1,9 +1,9 @@
-"""`torch.testing.make_tensor`: random tensors for tests."""
+"""`torch.testing`: random tensors for tests, and what is said about two that differ."""
 
 from __future__ import annotations
 
 import pytest
-from edutorch.testing import make_tensor
+from edutorch.testing import assert_close, make_tensor
 
 import edutorch
 
@@ -40,3 +40,9 @@ def test_settings():
             make_tensor(2, dtype=dtype, low=low, high=3)
     with pytest.warns(FutureWarning, match="low equals high"):
         assert make_tensor(2, dtype=edutorch.float32, low=3, high=3).tolist() == [3.0, 3.0]
+
+
+def test_the_difference_of_bytes_is_not_wrapped():
+    one, other = (edutorch.tensor([value, 9], dtype=edutorch.uint8) for value in (3, 5))
+    with pytest.raises(AssertionError, match="Greatest absolute difference: 2 at index"):
+        assert_close(one, other)
