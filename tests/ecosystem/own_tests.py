@@ -5,12 +5,16 @@ Its test files are copied by hand into a temporary folder and never committed:
     cd FOLDER/test; PYTHONPATH=REPOSITORY python -m pytest -p edutorch.alias \\
         -p tests.ecosystem.own_tests --draw 2000 test_ops.py test_transforms.py …
 
+With `--only test_ops.py,test_utils.py` the part of the same draw in these files is run. Some tests
+are listed from sets: the same draw needs the same PYTHONHASHSEED.
+
 Tests that script, compile or export are left out, and those for another device. What the tests
 import from PyTorch's own test tools is here, as far as they use it.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import sys
@@ -31,6 +35,8 @@ LEFT_OUT = re.compile(r"script|compile|export|onnx|opcheck|optests|jit|cuda|cvcu
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--draw", type=int, default=2000, help="how many tests to draw")
     parser.addoption("--seed", type=int, default=0, help="by which seed")
+    parser.addoption("--only", default="", help="run the drawn tests of these files")
+    parser.addoption("--results", help="a file: a line is added for each test, as JSON")
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
@@ -39,17 +45,29 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     generator = random.Random(config.getoption("--seed"))
     drawn = set(generator.sample(range(len(wanted)), min(config.getoption("--draw"), len(wanted))))
     items[:] = [item for index, item in enumerate(wanted) if index in drawn]
+    if only := config.getoption("--only"):
+        items[:] = [item for item in items if item.path.name in only.split(",")]
 
 
 REASONS: Counter[str] = Counter()
+RESULTS: list[Path] = []
+
+
+def pytest_configure(config: Any) -> None:
+    if config.getoption("--results"):
+        RESULTS.append(Path(config.getoption("--results")).resolve())
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Count why tests fail: by the last line of the error."""
+    """Count why tests fail: by the first line of the message."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = (crash.message if crash else str(report.longrepr)) if report.longrepr else ""
     if report.failed:
-        crash = getattr(report.longrepr, "reprcrash", None)
-        text = crash.message if crash else str(report.longrepr)
         REASONS[text.splitlines()[0][:110] if text else "no message"] += 1
+    if RESULTS and (report.when == "call" or report.outcome != "passed"):
+        line = {"test": report.nodeid, "outcome": report.outcome, "seconds": report.duration}
+        with RESULTS[0].open("a") as file:
+            file.write(json.dumps(line | {"why": text[:400]}) + "\n")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
