@@ -17,8 +17,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..modes import override_modes
-from .tensor import PLAIN_TENSORS, Tensor, attach_view, fill
+from ..events import TensorAliased, emit
+from ..modes import current, override_modes
+from .tensor import PLAIN_TENSORS, Tensor, attach_view, fill, share_version, wrap
 
 if TYPE_CHECKING:
     from .op import Op
@@ -232,7 +233,10 @@ def detach_subclass(self: Tensor) -> Any:
     overrides = find_overrides((self,))
     if overrides:
         return call_override(Tensor.detach, overrides, (self,), {})
-    output = self._detach()
+    output = wrap(self._array)
+    share_version(output, self)
+    if current().listeners:
+        emit(TensorAliased(self, output, detached=True))
     return output if is_disabled() else cast_to_class(type(self), output)
 
 

@@ -235,9 +235,6 @@ class Tensor(TensorInterop, MemoryMembers):
         """Return a tensor of the same memory that is detached from the graph."""
         if self.__class__ not in PLAIN_TENSORS:
             return self._detach_subclass()
-        return self._detach()
-
-    def _detach(self) -> Tensor:
         output = wrap(self._array)
         share_version(output, self)
         if current().listeners:
