@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.ecosystem.weights import draw_values, weights_by_name
+from tests.ecosystem.weights import draw_values, is_floating, weights_by_name
 
 GOLDEN = Path(__file__).parent / "golden"
 ELEMENTS = 16
@@ -118,6 +120,32 @@ def summarize_model(
     return result
 
 
+@contextmanager
+def no_initialization() -> Iterator[None]:
+    """Let `torch.nn.init` leave new weights as they are: others are drawn, and drawing is slow."""
+    from torch.nn import init
+
+    names = ("uniform_", "normal_", "trunc_normal_", "kaiming_", "xavier_")
+    originals = {name: function for name, function in vars(init).items() if name.startswith(names)}
+    vars(init).update(dict.fromkeys(originals, lambda tensor, *args, **kwargs: tensor))
+    try:
+        yield
+    finally:
+        vars(init).update(originals)
+
+
+def draw_weights(model: Any, factor: float = 1.0) -> None:
+    """Draw a model's weights as `summarize_model` does, with no second copy of all in memory."""
+    import torch
+
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if is_floating(value):
+                value.copy_(torch.from_numpy(draw_values(name, tuple(value.shape))))
+                if value.ndim > 1:
+                    value.mul_(factor)
+
+
 def round_figure(value: float, digits: int = 7) -> float:
     return float(f"{float(value):.{digits}g}")
 
@@ -160,10 +188,20 @@ def write_golden(name: str, values: Mapping[str, Any]) -> None:
 def add_to_golden(
     name: str, cases: Sequence[str], compute: Callable[[str], dict[str, Any]]
 ) -> None:
-    """Compute the cases that a golden file does not hold yet, and drop those that are gone."""
+    """Compute the cases that a golden file does not hold yet, and drop those that are gone.
+
+    A case that fails does not stop those after it.
+    """
     present = read_golden(name) if (GOLDEN / f"{name}.json").exists() else {}
     values: dict[str, Any] = {}
+    failed = []
     for case in cases:
-        values[case] = present.get(case) or compute(case)
+        try:
+            values[case] = present.get(case) or compute(case)
+        except Exception:  # noqa: BLE001 (whatever it is, it is printed)
+            traceback.print_exc()
+            failed.append(case)
         write_golden(name, {**present, **values})
     write_golden(name, values)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
