@@ -15,8 +15,9 @@ from tests.ecosystem.summaries import add_to_golden, draw_input, summarize_model
 
 IN_CI = ("convnext_atto", "efficientnet_lite0", "resnet18", "vit_tiny_patch16_224")
 
-# Not among them: levit_128s and repvit_m0_9. With these weights PyTorch's own gradients in float32
-# and float64 differ as much as ours from PyTorch's; in float64 ours are PyTorch's within 1e-6.
+# Not among them: levit_128s, repvit_m0_9 and visformer_tiny. With these weights PyTorch's own
+# results in float32 and float64 differ as much as ours from PyTorch's; in float64 ours are
+# PyTorch's within 1e-6.
 BY_SIZE = {
     64: """
         convnext_atto cspdarknet53 darknet53 densenet121 dla34 dpn48b
@@ -34,7 +35,7 @@ BY_SIZE = {
         eva02_tiny_patch14_224 focalnet_tiny_srf gcvit_xxtiny hiera_tiny_224
         mixer_s32_224 mvitv2_tiny
         nest_tiny pit_ti_224 poolformer_s12 pvt_v2_b0 resmlp_12_224 swin_tiny_patch4_window7_224
-        tiny_vit_5m_224 twins_svt_small visformer_tiny vit_tiny_patch16_224 volo_d1_224
+        tiny_vit_5m_224 twins_svt_small vit_tiny_patch16_224 volo_d1_224
         xcit_nano_12_p16_224
     """,
 }
@@ -42,6 +43,13 @@ BY_SIZE = {
 
 SIZES = {name: size for size, names in BY_SIZE.items() for name in names.split()}
 CASES = [*IN_CI, *(name for name in SIZES if name not in IN_CI)]
+PAIRS = ("efficientformer_l1", "xcit_nano_12_p16_224")
+"""With two images: of one, PyTorch 2.13's batch norm gives wrong gradients where tokens follow.
+
+The gradient comes transposed there, and is read as if it were contiguous: that of the bias is not
+the sum of what came.
+"""
+
 FACTOR = 0.7
 """Of the weights: with larger ones, activations grow until rounding is all that is left."""
 
@@ -51,7 +59,8 @@ def train(name: str) -> dict[str, Any]:
     model = timm.create_model(name, pretrained=False)
     _, channels, *own = (1, *model.default_cfg["input_size"])
     size = [SIZES[name]] * 2 if SIZES[name] < 224 else own
-    return summarize_model(model, lambda model: model(draw_input((1, channels, *size))), FACTOR, 4)
+    shape = (2 if name in PAIRS else 1, channels, *size)
+    return summarize_model(model, lambda model: model(draw_input(shape)), FACTOR, 4)
 
 
 if __name__ == "__main__":
