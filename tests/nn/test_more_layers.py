@@ -76,3 +76,19 @@ def test_batch_norm_without_running_averages_trains():
     y = layer(edutorch.randn(8, 3))
     assert layer.num_batches_tracked is None
     assert abs(y.mean(0)).max() < 1e-6
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_takes_a_transposed_gradient_of_one_image(device, training):
+    """As where tokens follow. PyTorch 2.13 reads it as if it were contiguous."""
+    edutorch.manual_seed(4)
+    layer = nn.BatchNorm2d(8).to(device).train(training)
+    x = edutorch.randn(1, 8, 4, 4, device=device, requires_grad=True)
+    g = edutorch.randn(1, 4, 4, 8, device=device).permute(0, 3, 1, 2)
+    wanted = (x, layer.weight, layer.bias)
+    transposed = edutorch.autograd.grad(layer(x), wanted, g)
+    for ours, expected in zip(
+        transposed, edutorch.autograd.grad(layer(x), wanted, g.contiguous()), strict=True
+    ):
+        assert edutorch.allclose(ours, expected, atol=1e-5)
+    assert edutorch.allclose(transposed[2], g.sum((0, 2, 3)), atol=1e-5)
