@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -50,3 +54,24 @@ def test_gradients_pass():
     x = edutorch.rand(60, 80, requires_grad=True)
     fft.irfft(fft.rfft(x) * 2, 80).sum().backward()
     assert edutorch.allclose(x.grad, edutorch.full((60, 80), 2.0), atol=1e-5)
+
+
+FORKS = """
+import os
+import edutorch
+for _ in range(4):  # the kernel is loaded beside the first calls
+    edutorch.fft.irfft(edutorch.fft.rfft(edutorch.rand(200, 1024)), 1024)
+for _ in range(300):
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_that_has_transformed_can_fork():
+    # SciPy's own threads are ended and begun anew by each fork, in which a process was seen to hang.
+    command = [sys.executable, "-W", "ignore", "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done.stderr

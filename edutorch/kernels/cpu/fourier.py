@@ -2,6 +2,9 @@
 
 NumPy's transforms take one row after the other; SciPy's fill a vector register with a sample of
 each of four or eight rows. Where SciPy is not installed the definition stays in use.
+
+SciPy's own threads are not used. It ends them when the process forks, and begins them anew; if a
+second fork comes soon after, as with the workers of a DataLoader, it can wait for one for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ import numpy as np
 
 from ...backends.kernel_registry import as_ndarray
 from ...ops import fft
-from .parallel import count_parts
 
 __all__ = ["from_half_spectrum", "half_spectrum"]
 
@@ -33,7 +35,7 @@ def half_spectrum() -> Callable[..., Any]:
     def run(input: np.ndarray, dim: int, norm: str) -> Any:
         if not input.size or input.dtype.char not in "fd":
             return None
-        return rfft(as_ndarray(input), axis=dim, norm=norm, workers=count_parts(input.size))
+        return rfft(as_ndarray(input), axis=dim, norm=norm)
 
     return run
 
@@ -48,6 +50,6 @@ def from_half_spectrum() -> Callable[..., Any]:
     def run(input: np.ndarray, n: int, dim: int, norm: str) -> Any:
         if not input.size or input.dtype.char not in "FD" or n < 1:
             return None
-        return irfft(as_ndarray(input), n, dim, norm, workers=count_parts(input.size))
+        return irfft(as_ndarray(input), n, dim, norm)
 
     return run
