@@ -71,7 +71,7 @@ print("done")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_process_that_has_transformed_can_fork():
-    # SciPy's own threads are ended and begun anew by each fork, in which a process was seen to hang.
+    # SciPy's own threads are ended and begun anew by a fork, in which a process was seen to hang.
     command = [sys.executable, "-W", "ignore", "-c", FORKS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.stdout == "done\n", done.stderr
