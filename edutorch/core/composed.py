@@ -46,6 +46,8 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def ask_overrides(method: F) -> F:
     """Make a method call `__torch_function__` with itself, as an op does.
 
+    A class that knows only ops calls the method's attribute `composed` there.
+
     torchvision's images, masks and boxes keep their class in `Tensor.to`, and lose it in other ops.
     """
 
@@ -58,6 +60,7 @@ def ask_overrides(method: F) -> F:
                 break
         return method(self, *args, **named)
 
+    asking.composed = method  # type: ignore[attr-defined]
     return asking  # type: ignore[return-value]
 
 

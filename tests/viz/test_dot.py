@@ -20,7 +20,7 @@ from edutorch.viz.tensors.summaries import TINY, Stats, elements_text, summarize
 from tests.viz.golden import NASTY, example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
-ENGINES = [engine.name for engine in engines() if engine.available]
+ENGINES = [engine.name for engine in engines() if engine.available and engine.formats]
 HARMLESS = {"svg", "g", "title", "text", "path", "polygon", "polyline", "ellipse"}
 
 

@@ -31,7 +31,7 @@ from tests.viz.golden import example, nasty
 SVG = "{http://www.w3.org/2000/svg}"
 
 SMALL = "digraph { a -> b }"
-ENGINES = [engine.name for engine in engines() if engine.available]
+ENGINES = [engine.name for engine in engines() if engine.available and engine.formats]
 WORKERS = [name for name in ENGINES if name != "dot"]
 
 

@@ -228,7 +228,7 @@ class UnknownModeError(SettingError, NotImplementedError):
 
 def check_arguments(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
     if mode not in MODES:
-        raise UnknownModeError("interpolate", f"mode must be one of {MODES} (got {mode})")
+        raise UnknownModeError("interpolate", f"mode must be one of {MODES}, got {mode!r}")
     if mode not in AXES and align_corners is not None:
         raise SettingError(
             "interpolate",

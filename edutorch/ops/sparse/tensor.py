@@ -112,7 +112,7 @@ class SparseTensor(Tensor):
 
         Raises: SparseLayoutError (a NotImplementedError): there is none.
         """
-        override = OVERRIDES.get(func.__name__)
+        override = OVERRIDES.get(func.__name__) or getattr(func, "composed", None)
         if override is None:
             sparse = [value for value in args if isinstance(value, cls)]
             layout = sparse[0]._layout if sparse else sparse_coo
