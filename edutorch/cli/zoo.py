@@ -58,10 +58,8 @@ def print_list() -> None:
             room = entry.room
             print(f"edutorch.{room}")
         print(f"{entry.name:<{width}}  {describe(entry, figures[entry.name])}".rstrip())
-    print(
-        "error: the largest difference of the outputs, relative to the largest output; where there"
-    )
-    print("is none, only the names and the shapes of the weights have been compared")
+    print("error: the largest difference of the outputs, relative to the largest output;")
+    print("where there is none, only names and shapes of the weights have been compared")
 
 
 def describe(entry: Entry, figures: Figures) -> str:
