@@ -341,6 +341,7 @@ def test_sparse_tensors_are_drawn_by_what_they_store(recwarn):
     values = [stats for stats in picture.snapshot.values if stats is not None]
     assert {(stats.size, stats.max) for stats in values} == {(2, 5.0), (1, 2.0), (2, 10.0)}
     assert "3.0000 … +5.0000" in str(viz.show(weight))
+    assert "unknown" not in viz.draw(edutorch.zeros(2, 2).to_sparse().requires_grad_() * 2).dot
     embedding = nn.Embedding(6, 2, sparse=True)
     optimizer = optim.SparseAdam(embedding.parameters())
     with viz.live(embedding) as view:

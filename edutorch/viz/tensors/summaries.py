@@ -74,7 +74,7 @@ def summarize(array: Array, bars: bool = False, pixels: bool = True) -> Stats:
     """
     whole, array = array, stored_elements(array)
     size = array.size
-    if size < whole.size and not size:  # on `meta`
+    if not size and whole.size and not hasattr(whole, "stored"):  # on `meta`
         return Stats(0, math.nan, math.nan, math.nan, 0.0, text="unknown")
     if size <= TINY:
         on_host = backends.of(array).to_numpy(array) if backends.is_array(array) else array
