@@ -20,6 +20,7 @@ from ..backends.batching import BatchedBackend
 from ..backends.numpy import Array, add_at, as_plain_array
 from ..core.op import Op
 from ..core.registry import REGISTRY
+from ..ops.creation import CREATIONS
 from ..ops.joining import single_view_ops
 from . import primitives
 from .graph import array_meta
@@ -237,6 +238,8 @@ class TracedBackend(Backend):
         if name in QUERY_FUNCTIONS:
             return result
         if name in CREATION_FUNCTIONS:
+            if self.tracer.options.keeps_creations and name.removesuffix("_like") in CREATIONS:
+                return self.created(name, args, kwargs, result)
             return self.lift_result(result)
         if not isinstance(result, np.ndarray | np.generic | tuple | list):
             self.tracer.poison(f"{name} of arrays gives a value of Python")
@@ -253,6 +256,30 @@ class TracedBackend(Backend):
             raise TypeError(f"{name}: cannot write {made.dtype} into {target.dtype}")
         self.setitem(target, ..., made)
         return target
+
+    def creation_node(
+        self, name: str, args: Sequence[Any], settings: Settings, result: np.ndarray
+    ) -> Node:
+        """Add a call of a creation function, such as `zeros`, to the graph."""
+        settings = {**settings, "dtype": dtypes.of(result.dtype)}
+        node = self.tracer.record(CREATIONS[name], tuple(args), settings)
+        node.meta.update(array_meta(result))
+        return node
+
+    def created(
+        self, name: str, args: Sequence[Any], kwargs: Settings, result: np.ndarray
+    ) -> TracedArray:
+        """Return an array that a creation function of NumPy made, as the result of a node."""
+        named = {key: value for key, value in kwargs.items() if key == "fill_value"}
+        if name in ("arange", "linspace", "eye"):
+            values, named = tuple(args), {}
+        elif name.startswith("full"):
+            value = named.pop("fill_value", args[1] if len(args) > 1 else None)
+            values = (tuple(result.shape), to_held(value))
+        else:
+            values = (tuple(result.shape),)
+        node = self.creation_node(name.removesuffix("_like"), values, named, result)
+        return self.tracer.array(result, node)
 
     def as_op(
         self, function: Function, name: str, args: Sequence[Any], kwargs: Settings
