@@ -45,10 +45,12 @@ class CaptureOptions:
 
     Args:
         keeps_creations: `zeros`, `arange` and others become nodes; otherwise, constants.
+        keeps_branches: `cond`, `while_loop` and `scan` become nodes; otherwise they run.
         expands: whether an op is recorded by what its definition calls, not as one node.
     """
 
     keeps_creations: bool = False
+    keeps_branches: bool = False
     expands: Callable[[Op], bool] | None = None
 
 
