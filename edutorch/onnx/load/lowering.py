@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...errors import EdutorchError
+from ...errors import EdutorchError, NotHereError
 from ...fx import Node, Proxy
 from ...fx.node import map_aggregate
 from ...fx.proxy import TracerBase
@@ -49,12 +49,10 @@ class Lowering:
         token = active_tracer.set(self.tracer)
         try:
             result = self.entry(*map_aggregate(inputs, self.proxy), **attributes)
-        except EdutorchError as error:
-            if type(error).__name__ != "NoLengthError":
-                raise unsupported(self.node.op_type, self.node.name, error.message) from error
-            result = self.call(before, inputs, attributes)
+        except NotHereError as error:
+            raise unsupported(self.node.op_type, self.node.name, error.message) from error
         # Whatever a proxy cannot do is done when the model runs.
-        except (NotKnownError, AttributeError, TypeError, ValueError, IndexError):
+        except (NotKnownError, EdutorchError, AttributeError, TypeError, ValueError, IndexError):
             result = self.call(before, inputs, attributes)
         finally:
             active_tracer.reset(token)
@@ -79,7 +77,7 @@ class Lowering:
             for key, value in attributes.items()
         }
         node = self.graph.call_function(self.entry, tuple(inputs), plain_attributes)
-        if len(self.node.output) > 1:
+        if len(self.node.output) > 1 or parameters_of(self.entry).is_tuple:
             return [self.tracer.proxy(node)[index] for index in range(len(self.node.output))]
         return self.tracer.proxy(node)
 
@@ -161,7 +159,8 @@ class Lowering:
         return node
 
 
-IGNORED = {"consumed_inputs", "__pytorch_onnx"}
+IGNORED = {"type"}
+"""Attributes that change nothing here: the type of an Optional without a value."""
 
 
 def is_new(node: Node, before: Node) -> bool:

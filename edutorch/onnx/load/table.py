@@ -27,12 +27,14 @@ class Parameters(NamedTuple):
         variadic: whether any number of inputs may follow.
         attributes: the names of the keywords.
         literals: the inputs that are lists of numbers where they are constants.
+        is_tuple: whether the result is a tuple, even if one output is wanted.
     """
 
     inputs: tuple[str, ...]
     variadic: bool
     attributes: frozenset[str]
     literals: frozenset[str]
+    is_tuple: bool
 
 
 def onnx_op(*op_types: str, since: int = 1) -> Callable[[Function], Function]:
@@ -84,6 +86,7 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
         frozenset(p.name for p in positional if str(p.annotation) in ("Ints", "Floats")),
+        str(inspect.signature(function).return_annotation) == "Outputs",
     )
 
 

@@ -25,6 +25,9 @@ from ...nn import functional
 Value = Any
 """A tensor, or the proxy of one; a list of them for a sequence."""
 
+Outputs = tuple[Any, ...]
+"""What an entry returns that returns several values whatever is wanted."""
+
 Ints = Any
 Floats = Any
 """Inputs that are lists of numbers where the model has them as constants, else tensors."""

@@ -54,6 +54,8 @@ def attention(
     weights = wanted[3] = weights.to(Q.dtype)
     result = weights @ V
     result = joined(result) if flat else result
+    if outputs == 1:
+        return result
     return (result, *present, wanted[qk_matmul_output_mode])
 
 

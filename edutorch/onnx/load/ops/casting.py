@@ -38,6 +38,9 @@ def converted(input: Value, dtype: object, saturate: int) -> Value:
     wide = input.to(torch.float64 if dtype_of(input) == torch.float64 else torch.float32)
     if saturate:
         wide = torch.clamp(wide, -largest, largest)
+    elif dtype == torch.float8_e4m3fn:  # the one format here without inf
+        half = largest / 28  # of the distance to what would be the next number
+        wide = torch.where(torch.abs(wide) > largest + half, float("nan"), wide)
     return wide.to(dtype)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..table import onnx_op
 from ..values import (
-    Value, dtype_of, facts, ints, is_unsigned_storage, literal, number, positive, rank_of, refuse,
+    Outputs, Value, dtype_of, facts, ints, is_unsigned_storage, literal, number, positive, rank_of, refuse,
     torch,
 )  # fmt: skip
 
@@ -130,7 +130,7 @@ def one_hot(indices: Value, depth: Value, values: Value, *, axis: int = -1) -> V
 @onnx_op("TopK")
 def top_k(
     X: Value, K: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
-) -> tuple[Value, Value]:
+) -> Outputs:
     """The largest (or smallest) elements along an axis, and where they are."""
     if is_unsigned_storage(X):
         refuse("TopK of uint16, uint32 and uint64")
@@ -141,7 +141,7 @@ def top_k(
 
 
 @onnx_op("Unique")
-def unique(X: Value, *, axis: int | None = None, sorted: int = 1) -> Any:
+def unique(X: Value, *, axis: int | None = None, sorted: int = 1) -> Outputs:
     """The different elements (or slices): they, where they come first, which is where, how often."""
     data = torch.flatten(X) if axis is None else X
     dim = 0 if axis is None else positive(axis, X.dim())

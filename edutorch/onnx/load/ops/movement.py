@@ -8,7 +8,7 @@ from typing import Any
 
 from ..table import onnx_op
 from ..values import (
-    F, Floats, Ints, Value, dtype_of, facts, ints, number, positive, rank_of, torch,
+    F, Floats, Ints, Outputs, Value, dtype_of, facts, ints, number, positive, rank_of, torch,
 )  # fmt: skip
 
 
@@ -110,13 +110,13 @@ def tile(input: Value, repeats: Ints) -> Value:
 def split_18(
     input: Value, split: Ints = None, *, axis: int = 0, num_outputs: int | None = None,
     outputs: int = 1,
-) -> Any:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """Cut a tensor into parts of given sizes, or into as many parts as there are outputs."""
     return split_13(input, split, axis=axis, outputs=num_outputs or outputs)
 
 
 @onnx_op("Split", since=13)
-def split_13(input: Value, split: Ints = None, *, axis: int = 0, outputs: int = 1) -> Any:
+def split_13(input: Value, split: Ints = None, *, axis: int = 0, outputs: int = 1) -> Outputs:
     """Split before it had the attribute `num_outputs`."""
     if split is not None:
         sizes = ints(split)
@@ -140,7 +140,7 @@ def chunks(input: Value, axis: int, outputs: int) -> Any:
 @onnx_op("Split")
 def split_2(
     input: Value, *, split: Sequence[int] | None = None, axis: int = 0, outputs: int = 1
-) -> Any:
+) -> Outputs:
     """Split with its sizes as an attribute."""
     return split_13(input, None if split is None else list(split), axis=axis, outputs=outputs)
 

@@ -13,6 +13,7 @@ from ..values import F, Value, dtype_of, facts, is_float, literal, number, posit
 def batch_normalization(
     X: Value, scale: Value, B: Value, input_mean: Value, input_var: Value, *,
     epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0, spatial: int = 1,
+    outputs: int = 1,
 ) -> Any:  # fmt: skip
     """Normalize each channel, by running statistics or by those of the batch."""
     if not training_mode:
@@ -21,7 +22,8 @@ def batch_normalization(
     var, mean = torch.var_mean(X, axes, correction=0)
     running_mean = input_mean * momentum + mean * (1 - momentum)
     running_var = input_var * momentum + var * (1 - momentum)
-    return F.batch_norm(X, mean, var, scale, B, False, 0.1, epsilon), running_mean, running_var
+    result = F.batch_norm(X, mean, var, scale, B, False, 0.1, epsilon)
+    return result if outputs == 1 else (result, running_mean, running_var)
 
 
 @onnx_op("InstanceNormalization")
@@ -48,7 +50,8 @@ def layer_normalization(
     var, mean = torch.var_mean(wide, axes, correction=0, keepdim=True)
     inverse = torch.rsqrt(var + epsilon)
     result = ((wide - mean) * inverse).to(dtype_of(X)) * Scale
-    return result if B is None else result + B, mean, inverse
+    result = result if B is None else result + B
+    return result if outputs == 1 else (result, mean, inverse)
 
 
 def is_plain(X: Value) -> bool:
@@ -131,7 +134,8 @@ def dropout(
     if training_mode is not None and number(training_mode):
         rate = 0.5 if ratio is None else number(ratio)
         mask = torch.rand(data.shape, dtype=torch.float32) >= rate
-        return torch.where(mask, data / (1 - rate), torch.zeros_like(data)), mask
+        result = torch.where(mask, data / (1 - rate), torch.zeros_like(data))
+        return result if outputs == 1 else (result, mask)
     if outputs == 1:
         return data
     return data, torch.ones_like(data, dtype=torch.bool)

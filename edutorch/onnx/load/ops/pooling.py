@@ -58,7 +58,10 @@ def max_pool(
         return function(X, compact(window.kernel), compact(window.strides), **keywords)
     lowest = -math.inf if is_float(X) else torch.iinfo(dtype_of(X)).min
     window = fitted_window(X, window, ceil_mode)
-    best, where = unfolded(X, window, lowest).flatten(-count).max(-1)
+    windows = unfolded(X, window, lowest).flatten(-count)
+    if outputs == 1:
+        return torch.amax(windows, -1)
+    best, where = windows.max(-1)
     return best, flat_positions(X, where, window, storage_order)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...dtypes import from_onnx
 from ..table import onnx_op
 from ..values import (
-    Value, dtype_of, facts, is_unsigned_storage, positive, rank_of, refuse, torch,
+    Outputs, Value, dtype_of, facts, is_unsigned_storage, positive, rank_of, refuse, torch,
 )  # fmt: skip
 from .convolution import Sizes, conv
 
@@ -64,7 +64,7 @@ def dequantize_linear(
 
 
 @onnx_op("DynamicQuantizeLinear")
-def dynamic_quantize_linear(x: Value) -> tuple[Value, Value, Value]:
+def dynamic_quantize_linear(x: Value) -> Outputs:
     """Quantize to uint8 with a scale and a zero point of its own."""
     low = torch.clamp(torch.amin(x), max=0)
     high = torch.clamp(torch.amax(x), min=0)

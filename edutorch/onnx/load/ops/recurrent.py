@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..table import onnx_op
-from ..values import F, NotKnownError, Proxy, Value, ints, torch
+from ..values import F, NotKnownError, Outputs, Proxy, Value, ints, torch
 
 Function = Callable[[Value], Value]
 States = tuple[Value, ...]
@@ -139,7 +139,7 @@ def rnn(
     activation_beta: Sequence[float] | None = None, activations: Sequence[str] | None = None,
     clip: float | None = None, direction: str = "forward", hidden_size: int | None = None,
     layout: int = 0,
-) -> Any:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """A plain recurrent network: h = f(W x + R h + b)."""
     only_tensors(X)
     functions = activations_of(activations, ["Tanh"], len(W), (activation_alpha, activation_beta))
@@ -161,7 +161,7 @@ def gru(
     activation_beta: Sequence[float] | None = None, activations: Sequence[str] | None = None,
     clip: float | None = None, direction: str = "forward", hidden_size: int | None = None,
     layout: int = 0, linear_before_reset: int = 0,
-) -> Any:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """A gated recurrent unit: gates z (update) and r (reset), candidate h."""
     only_tensors(X)
     numbers = (activation_alpha, activation_beta)
@@ -201,7 +201,7 @@ def lstm(
     activation_beta: Sequence[float] | None = None, activations: Sequence[str] | None = None,
     clip: float | None = None, direction: str = "forward", hidden_size: int | None = None,
     input_forget: int = 0, layout: int = 0,
-) -> Any:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """Long short-term memory: gates i, o, f and the candidate c; P lets gates look at the cell."""
     only_tensors(X)
     numbers = (activation_alpha, activation_beta)

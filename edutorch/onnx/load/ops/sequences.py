@@ -89,7 +89,7 @@ def split_to_sequence(
 
 
 @onnx_op("Optional")
-def optional(input: Value = None, *, type: object = None) -> Value:
+def optional(input: Value = None) -> Value:
     """The value, or None."""
     return input
 

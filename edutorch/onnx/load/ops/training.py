@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..table import onnx_op
-from ..values import Value, number, torch
+from ..values import Outputs, Value, number, torch
 
 DOMAIN = "ai.onnx.preview.training"
 
@@ -25,7 +23,7 @@ def collected(updates: list[tuple[Value, ...]]) -> tuple[Value, ...]:
 def adagrad(
     R: Value, T: Value, *tensors: Value, decay_factor: float = 0.0, epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
-) -> Any:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """A step of Adagrad."""
     rate = R / (1 + T * decay_factor)
     updates = []
@@ -40,7 +38,7 @@ def adagrad(
 def momentum_(
     R: Value, T: Value, *tensors: Value, alpha: float, beta: float, mode: str,
     norm_coefficient: float,
-) -> Any:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """A step along a running average of gradients."""
     adjusted = beta if number(T) > 0 else 1.0
     updates = []
@@ -56,7 +54,7 @@ def momentum_(
 def adam(
     R: Value, T: Value, *tensors: Value, alpha: float = 0.9, beta: float = 0.999,
     epsilon: float = 1e-6, norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
-) -> Any:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """A step of Adam."""
     step = number(T)
     rate = R * (1 - beta**step) ** 0.5 / (1 - alpha**step) if step > 0 else R
