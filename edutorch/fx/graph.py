@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.numpy import Array
+from ..dtypes import dtype
 from ..nn import Module, functional
 from .node import (
     INFIX,
@@ -463,6 +464,9 @@ class CodeWriter:
             return name + self.format_value(tuple(value))
         if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
             return f"float('{value}')"
+        if isinstance(value, dtype):
+            self.globals["torch"] = sys.modules[PACKAGE]
+            return repr(value)
         if value is None or value is ... or isinstance(value, bool | int | float | complex | str):
             return repr(value)
         return self.add_global(getattr(value, "__name__", type(value).__name__), value)

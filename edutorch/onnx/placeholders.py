@@ -6,19 +6,11 @@ Libraries register how their own ops are exported; that is accepted, and nobody 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any, NoReturn
 
 from edutorch.errors import NotHereError
 
-__all__ = ["TensorProtoDataType", "export", "is_in_onnx_export", "register_custom_op_symbolic"]
-
-
-class TensorProtoDataType(IntEnum):
-    """The dtypes of ONNX, by their numbers in its format."""
-
-    UNDEFINED, FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL = range(10)
-    FLOAT16, DOUBLE, UINT32, UINT64, COMPLEX64, COMPLEX128, BFLOAT16 = range(10, 17)
+__all__ = ["export", "is_in_onnx_export", "register_custom_op_symbolic"]
 
 
 def register_custom_op_symbolic(
