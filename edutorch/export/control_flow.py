@@ -49,13 +49,13 @@ def cond(
     if tracer is None or not isinstance(pred, Tensor):
         return true_fn(*operands) if bool(pred) else false_fn(*operands)
     pred_node = tracer.as_node(pred)
-    is_true = bool(to_held(pred))
+    chosen = 0 if bool(to_held(pred)) else 1
     branches = [record_branch(tracer, function, tuple(operands)) for function in (true_fn, false_fn)]
     check_same("cond", "true_fn", branches[0], "false_fn", branches[1])
     free = unite(branches)
     graphs = [branch.graph_with(free) for branch in branches]
     node = tracer.record(cond, (pred_node, *graphs, tuple(free)), {}, tuple=True)
-    return node_results(tracer, node, branches[0 if is_true else 1])
+    return node_results(tracer, node, branches[chosen])
 
 
 @program_function
@@ -79,7 +79,7 @@ def while_loop(
     tracer = exporting_tracer()
     carried = tuple(carried_inputs)
     if tracer is None:
-        while bool(cond_fn(*carried, *additional_inputs)):
+        while is_true(cond_fn(*carried, *additional_inputs)):
             result = body_fn(*carried, *additional_inputs)
             carried = tuple(result) if isinstance(result, tuple | list) else (result,)
         return carried
@@ -95,7 +95,7 @@ def while_loop(
     )  # fmt: skip
     with suspended(tracer):
         final = tuple(wrap(value) for value in values)
-        while bool(cond_fn(*final, *additional_inputs)):
+        while is_true(cond_fn(*final, *additional_inputs)):
             result = body_fn(*final, *additional_inputs)
             final = tuple(result) if isinstance(result, tuple | list) else (result,)
         body.arrays = [np.array(to_held(value)) for value in final]
@@ -314,6 +314,11 @@ def node_results(tracer: Tracer, node: Node, branch: Branch) -> Any:
         part = tracer.record(operator.getitem, (node, index), {})
         results.append(wrap(tracer.array(value, part)))
     return tree_unflatten(results, branch.spec)
+
+
+def is_true(result: Any) -> bool:
+    """Return what a condition says; that of a program returns a tuple with one element."""
+    return bool(result[0] if isinstance(result, tuple) else result)
 
 
 def as_tensor(value: Any) -> Tensor:

@@ -1,16 +1,14 @@
-"""`torch.onnx`, as far as libraries import it: there is no exporter (yet).
+"""What libraries import of `torch.onnx` besides the exporter.
 
-Libraries register how their own ops are exported; that is accepted, and nobody asks for it.
+They register how their own ops are exported; that is accepted, and nobody asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
-from edutorch.errors import NotHereError
-
-__all__ = ["export", "is_in_onnx_export", "register_custom_op_symbolic"]
+__all__ = ["is_in_onnx_export", "register_custom_op_symbolic"]
 
 
 def register_custom_op_symbolic(
@@ -20,17 +18,5 @@ def register_custom_op_symbolic(
 
 
 def is_in_onnx_export() -> bool:
-    """Return False: nothing is exported."""
+    """Return False: a module is exported as it runs."""
     return False
-
-
-def export(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raise an error: a module cannot be exported.
-
-    Raises: NotHereError: always.
-    """
-    raise NotHereError(
-        "torch.onnx.export",
-        "there is no exporter to ONNX here",
-        hint="save the weights, load them in PyTorch, and export there",
-    )
