@@ -22,7 +22,12 @@ from .formulas import Call, Formula, Size, symbols_of
 from .functions import name_of_function, replace_primitive, sym_size
 from .samples import Arguments
 from .signature import (
-    ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
     TensorArgument,
 )  # fmt: skip
 
@@ -51,6 +56,7 @@ class ProgramBuilder:
     ) -> None:
         self.module, self.merged, self.captured = module, merged, captured
         self.arguments, self.axes = arguments, axes
+        self.allows_arrays = False  # functions of NumPy, in a program that is taken apart
         self.graph = Graph()
         self.state: dict[str, Tensor] = {}
         self.constants: dict[str, Tensor] = {}
@@ -80,7 +86,7 @@ class ProgramBuilder:
         for node, target in sources.items():
             target.meta.update({k: node.meta[k] for k in ("shape", "dtype") if k in node.meta})
         symbols = SymbolNodes(self.graph, self.axes, self.by_leaf)
-        copier = GraphCopier(self.graph, self.submodules, symbols.node_of)
+        copier = GraphCopier(self.graph, self.submodules, symbols.node_of, self.allows_arrays)
         copier.copies.update(sources)
         constants = {str(n.target): self.by_tensor[id(n)] for n in self.constant_nodes()}
         copier.run(self.merged, constants)
@@ -119,7 +125,9 @@ class ProgramBuilder:
             elif source.kind not in ("tensor", "argument"):
                 raise ExportError(f"it reads {source.name}, which is no input, weight or buffer")
         for node in self.constant_nodes():
-            self.add_constant(f"lifted_{node.name}", wrap(self.merged.constants[str(node.target)]), id(node))
+            self.add_constant(
+                f"lifted_{node.name}", wrap(self.merged.constants[str(node.target)]), id(node)
+            )
 
     def constant_nodes(self) -> list[Node]:
         """Return the constants that are used, each once."""
@@ -152,7 +160,9 @@ class ProgramBuilder:
         names = leaf_names(self.arguments)
         for index, (name, value) in enumerate(zip(names, self.arguments.leaves, strict=True)):
             if not isinstance(value, Tensor):
-                self.input_specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(name, value)))
+                self.input_specs.append(
+                    InputSpec(InputKind.USER_INPUT, ConstantArgument(name, value))
+                )
                 continue
             shape = tuple(
                 self.axes.formulas.get((index, axis), size) for axis, size in enumerate(value.shape)
@@ -201,7 +211,7 @@ class ProgramBuilder:
             is_node = isinstance(value, Node)
             argument = TensorArgument(value.name) if is_node else ConstantArgument("", value)
             self.output_specs.append(OutputSpec(OutputKind.USER_OUTPUT, argument))
-        self.graph.output(tuple([*results, *returned]))
+        self.graph.output((*results, *returned))
 
 
 def leaf_names(arguments: Arguments) -> list[str]:
@@ -283,9 +293,10 @@ class GraphCopier:
 
     def __init__(
         self, graph: Graph, submodules: dict[str, GraphModule],
-        symbol_node: Callable[[Formula], Node],
+        symbol_node: Callable[[Formula], Node], allows_arrays: bool = False,
     ) -> None:  # fmt: skip
         self.graph, self.submodules, self.symbol_node = graph, submodules, symbol_node
+        self.allows_arrays = allows_arrays
         self.copies: dict[Node, Node] = {}
         self.local: dict[Formula, Node] = {}
         self.by_index: dict[int, Node] = {}
@@ -304,7 +315,7 @@ class GraphCopier:
         """Copy one step."""
         replaced = replace_primitive(node)
         target, args, kwargs = replaced or (node.target, node.args, node.kwargs)
-        if name_of_function(target) is None:
+        if name_of_function(target) is None and not self.allows_arrays:
             self.refuse(node)
         args, kwargs = in_order(target, args, kwargs)
         if any(isinstance(leaf, Graph) for leaf in flatten(args)):
@@ -366,7 +377,7 @@ class GraphCopier:
         for value in args:
             if isinstance(value, Graph):
                 name = next(names)
-                self.submodules[name] = copy_subgraph(value, formulas)
+                self.submodules[name] = copy_subgraph(value, formulas, self.allows_arrays)
                 converted.append(self.graph.get_attr(name))
             else:
                 converted.append(self.argument(value))
@@ -416,18 +427,22 @@ def symbol_formulas(graph: Graph) -> list[Formula]:
     return formulas
 
 
-def copy_subgraph(merged: Graph, formulas: Sequence[Formula]) -> GraphModule:
+def copy_subgraph(
+    merged: Graph, formulas: Sequence[Formula], allows_arrays: bool = False
+) -> GraphModule:
     """Return the graph of a branch as a module; `formulas` are its last inputs."""
     graph = Graph()
     submodules: dict[str, GraphModule] = {}
     symbols: dict[Formula, Node] = {}
-    copier = GraphCopier(graph, submodules, symbols.__getitem__)
+    copier = GraphCopier(graph, submodules, symbols.__getitem__, allows_arrays)
     for node in merged.nodes:
         if node.op == "placeholder":
             copier.by_index[node.meta.get("index", -1)] = node
             copied = graph.placeholder(node.name)
             copied.target = copied.name
-            copied.meta = {key: value for key, value in node.meta.items() if key not in CAPTURE_META}
+            copied.meta = {
+                key: value for key, value in node.meta.items() if key not in CAPTURE_META
+            }
             copier.copies[node] = copied
     for index, formula in enumerate(formulas):
         symbols[formula] = graph.placeholder(f"size_{index}")

@@ -182,9 +182,7 @@ class Comparison:
         container: Any = type(first)
         return container(*parts) if hasattr(first, "_fields") else tuple(parts)
 
-    def number(
-        self, values: Sequence[Any], node: Node, local: dict[Formula, list[int]]
-    ) -> Formula:
+    def number(self, values: Sequence[Any], node: Node, local: dict[Formula, list[int]]) -> Formula:
         """Return the formula of a number that differs."""
         for bases in (self.symbols, {**self.symbols, **local}):
             formula = checked_solution(values, bases)
@@ -194,9 +192,7 @@ class Comparison:
 
     def not_explained(self, values: Sequence[Any], node: Node) -> ExportError:
         line, name = node.meta.get("line") or "?", short_name(node.target, node.op)
-        sizes = {
-            size.name: ", ".join(map(str, numbers)) for size, numbers in self.symbols.items()
-        }
+        sizes = {size.name: ", ".join(map(str, numbers)) for size, numbers in self.symbols.items()}
         return ExportError(
             f"{line}: {name} gets a value that does not follow from the sizes: "
             f"{', '.join(map(str, values))}",

@@ -24,12 +24,22 @@ from ..fx.node import Node
 from ..nn import Parameter
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .encoding import (
-    decode_graph, decode_spec, decode_value, encode_graph, encode_spec, encode_value,
+    decode_graph,
+    decode_spec,
+    decode_value,
+    encode_graph,
+    encode_spec,
+    encode_value,
 )  # fmt: skip
 from .errors import ProgramFileError
 from .program import CallSpec, ExportedProgram, ValueRange
 from .signature import (
-    ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
     TensorArgument,
 )  # fmt: skip
 
@@ -77,7 +87,7 @@ def save(
         "parameters": [name for name, t in ep.state_dict.items() if isinstance(t, Parameter)],
         "example": example,
     }  # fmt: skip
-    arrays = {name: np.ascontiguousarray(t.detach().numpy()) for name, t in weights.items()}
+    arrays = {name: np.array(t.detach().numpy(), order="C") for name, t in weights.items()}
     parts = {
         "program.json": json.dumps(program, separators=(",", ":")).encode(),
         "weights.safetensors": safetensors.save(arrays),

@@ -50,7 +50,9 @@ def cond(
         return true_fn(*operands) if bool(pred) else false_fn(*operands)
     pred_node = tracer.as_node(pred)
     chosen = 0 if bool(to_held(pred)) else 1
-    branches = [record_branch(tracer, function, tuple(operands)) for function in (true_fn, false_fn)]
+    branches = [
+        record_branch(tracer, function, tuple(operands)) for function in (true_fn, false_fn)
+    ]
     check_same("cond", "true_fn", branches[0], "false_fn", branches[1])
     free = unite(branches)
     graphs = [branch.graph_with(free) for branch in branches]
@@ -356,5 +358,3 @@ def check_arrays(
     }
     if dtypes[first_name] != dtypes[second_name]:
         raise DTypeError(op, f"{second_name} returns other dtypes than {first_name}", dtypes)
-
-

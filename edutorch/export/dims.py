@@ -158,9 +158,7 @@ class AxisMap:
         return AxisMap(formulas, {n: s for n, s in self.symbols.items() if n in used})
 
 
-def parse_dynamic_shapes(
-    dynamic_shapes: Any, names: Sequence[str], args: Sequence[Any]
-) -> AxisMap:
+def parse_dynamic_shapes(dynamic_shapes: Any, names: Sequence[str], args: Sequence[Any]) -> AxisMap:
     """Return the dynamic axes of the arguments.
 
     Args:
@@ -174,13 +172,15 @@ def parse_dynamic_shapes(
     axes = AxisMap({}, {})
     if dynamic_shapes is None:
         return axes
+    dynamic_shapes = spread(dynamic_shapes, names)
     if isinstance(dynamic_shapes, Mapping):
         unknown = set(dynamic_shapes) - set(names)
         if unknown:
+            text = ", ".join(sorted(map(str, unknown)))
             raise ExportError(
-                f"dynamic_shapes names {', '.join(sorted(map(str, unknown)))}, which is no argument",
+                f"dynamic_shapes names {text}, which is no argument",
                 {"arguments": ", ".join(names)},
-            )  # fmt: skip
+            )
         specs = [dynamic_shapes.get(name) for name in names]
     else:
         specs = list(dynamic_shapes)
@@ -194,6 +194,25 @@ def parse_dynamic_shapes(
         add_axes(axes, spec, value, name, leaf)
         leaf += len(tree_flatten(value)[0])
     return axes
+
+
+def spread(shapes: Any, names: Sequence[str]) -> Any:
+    """Return `dynamic_shapes` with one entry for each of the arguments `*args`.
+
+    PyTorch has a sequence for all of them: {"args": (…, …)} or ((…, …),).
+    """
+    if isinstance(shapes, Mapping):
+        result: dict[str, Any] = {}
+        for name, spec in shapes.items():
+            is_star = name not in names and f"{name}_0" in names
+            result |= {f"{name}_{i}": s for i, s in enumerate(spec)} if is_star else {name: spec}
+        return result
+    shapes = list(shapes)
+    is_star = bool(names) and names[0].endswith("_0") and len(shapes) == 1
+    if is_star and isinstance(shapes[0], tuple | list) and len(shapes[0]) == len(names):
+        first = shapes[0][0]
+        return list(shapes[0]) if first is None or isinstance(first, Mapping | tuple | list) else shapes
+    return shapes
 
 
 def add_axes(axes: AxisMap, spec: Any, value: Any, name: str, leaf: int) -> None:
@@ -216,7 +235,9 @@ def add_axes(axes: AxisMap, spec: Any, value: Any, name: str, leaf: int) -> None
     else:
         specs = list(spec)
     if len(specs) != len(children):
-        raise ExportError(f"dynamic_shapes of `{name}` has {len(specs)} entries, not {len(children)}")
+        raise ExportError(
+            f"dynamic_shapes of `{name}` has {len(specs)} entries, not {len(children)}"
+        )
     for index, (child_spec, child) in enumerate(zip(specs, children, strict=True)):
         add_axes(axes, child_spec, child, f"{name}_{index}", leaf)
         leaf += len(tree_flatten(child)[0])

@@ -8,6 +8,7 @@ inputs and adds nodes for sizes; the finished program is compared with the modul
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from ..core.op import Op
 from ..core.tensor import Tensor
 from ..errors import EdutorchError
+from ..fx.graph_module import GraphModule
 from ..nn import Module
 from ..utils._pytree import tree_flatten
 from .build import ProgramBuilder
@@ -24,7 +26,13 @@ from .dims import AxisMap, parse_dynamic_shapes
 from .errors import ExportError
 from .program import CallSpec, ExportedProgram, ValueRange
 from .samples import (
-    Arguments, Sample, argument_names, capture_samples, checked_sizes, run_at, unchanged,
+    Arguments,
+    Sample,
+    argument_names,
+    capture_samples,
+    checked_sizes,
+    run_at,
+    unchanged,
 )  # fmt: skip
 
 __all__ = ["decompose", "export"]
@@ -59,8 +67,8 @@ def export(
     if not isinstance(mod, Module):
         name = type(mod).__name__
         raise ValueError(
-            f"Expected `mod` to be an instance of `torch.nn.Module`, got {name}; a function becomes "
-            "one as the forward of a class"
+            f"Expected `mod` to be an instance of `torch.nn.Module`, got {name}; a function "
+            "becomes one as the forward of a class"
         )
     args, kwargs = tuple(args), dict(kwargs or {})
     leaves, spec = tree_flatten((args, kwargs))
@@ -105,6 +113,7 @@ def export_once(
     captured = samples[0].captured
     merged = merge_captures(samples)
     builder = ProgramBuilder(module, merged, captured, arguments, axes)
+    builder.allows_arrays = expands is not None
     graph_module, signature = builder.build(merged_leaves(samples))
     ranges = {name: ValueRange(s.min, s.max) for name, s in axes.symbols.items()}
     call_spec = CallSpec(arguments.spec, captured.spec, arguments.names)
@@ -138,15 +147,29 @@ def decompose(program: ExportedProgram, expands: Expands) -> ExportedProgram:
     example = program.example_inputs
     if example is None:
         raise ExportError("the program has no example inputs to run it with")
-    return export_with(program.module(), program.arguments(), program.axes(), example, expands)
+    parted = export_with(program.module(), program.arguments(), program.axes(), example, expands)
+    restore_lines(parted.graph_module)
+    return parted
+
+
+def restore_lines(module: GraphModule) -> None:
+    """Let nodes come from the lines of the first module, not from those of its graph's code."""
+    for node in module.graph.nodes:
+        file, _, number = (node.meta.get("line") or "").rpartition(":")
+        if not file.startswith("<graph "):
+            continue
+        before = linecache.getlines(file)[: int(number)]
+        comment = next((text for text in reversed(before) if text.strip().startswith("# ")), "")
+        node.meta["line"] = comment.strip().removeprefix("# ") or None
+    for _, branch in module.named_children():
+        if isinstance(branch, GraphModule):
+            restore_lines(branch)
 
 
 # Checking -----------------------------------------------------------------------------------------
 
 
-def verify(
-    module: Module, program: ExportedProgram, arguments: Arguments, axes: AxisMap
-) -> None:
+def verify(module: Module, program: ExportedProgram, arguments: Arguments, axes: AxisMap) -> None:
     """Compare the program with the module at the smallest, the example's and the largest sizes.
 
     Raises: ExportError: they differ.

@@ -224,9 +224,7 @@ def solve_division(values: Values, bases: Bases) -> Formula | None:
                     for value, number in zip(values, numbers, strict=True)
                 }
                 if len(offsets) == 1:
-                    return shifted(
-                        Call("floordiv", shifted(base, shift), divisor), offsets.pop()
-                    )
+                    return shifted(Call("floordiv", shifted(base, shift), divisor), offsets.pop())
     return None
 
 
@@ -238,4 +236,16 @@ def solve_float(values: Values, bases: Bases) -> Formula | None:
             if all(math.isclose(factor, factors[0], rel_tol=1e-12) for factor in factors):
                 raised = base if power == 1.0 else Call("pow", base, power)
                 return Call("mul", float(f"{factors[0]:.15g}"), raised)
-    return None
+    return solve_correction(values, bases)
+
+
+def solve_correction(values: Values, bases: Bases) -> Formula | None:
+    """Try n / (n - 1), where n is a multiple of a size: variances are corrected so."""
+    if any(value <= 1 for value in values):
+        return None
+    counts = [value / (value - 1) for value in values]
+    rounded = [round(count) for count in counts]
+    if not all(math.isclose(a, b, rel_tol=1e-9) for a, b in zip(counts, rounded, strict=True)):
+        return None
+    count = solve_multiple(rounded, bases) or solve_product(rounded, bases)
+    return None if count is None else Call("truediv", count, shifted(count, -1))

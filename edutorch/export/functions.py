@@ -168,7 +168,7 @@ ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "
 
 
 def name_of_function(function: Any) -> str | None:
-    """Return the name of a function in a program's file: "op:relu", "new:zeros"; None for others."""
+    """Return the name of a function in files: "op:relu", "new:zeros"; None for others."""
     op = getattr(function, "op", None)
     if op is not None and REGISTRY.get(op.name) is op:
         return f"op:{op.name}"

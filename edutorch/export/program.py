@@ -14,7 +14,7 @@ from ..core.tensor import Tensor
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule, set_at_path
 from ..fx.node import Node
-from ..nn import Buffer, Module, Parameter
+from ..nn import Buffer, Parameter
 from ..utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from .dims import UNBOUNDED, AxisMap
 from .errors import ProgramInputError
@@ -389,7 +389,8 @@ class Guards:
         before, owner = sizes.setdefault(symbol, (size, name))
         if before != size:
             raise self.wrong(
-                name, f"has size {size} on axis {axis}, and `{symbol.name}` is {before} in `{owner}`"
+                name,
+                f"has size {size} on axis {axis}, and `{symbol.name}` is {before} in `{owner}`",
             )
 
     def check_derived(

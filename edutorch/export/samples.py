@@ -18,7 +18,7 @@ from ..fx.capture_context import CaptureOptions
 from ..fx.captured_graph import Captured
 from ..nn import Module
 from ..random import fork_rng
-from ..utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from ..utils._pytree import TreeSpec, tree_unflatten
 from .dims import UNBOUNDED, AxisMap, Symbol
 from .errors import ExportError
 from .formulas import Size, evaluate

@@ -193,7 +193,9 @@ class CapturePatches:
         if not tracer.is_running() or array.__class__ not in (np.ndarray, TracedArray):
             return output
         is_traced = array.__class__ is TracedArray
-        node = tracer.backend.creation_node(name, args, settings, array.held if is_traced else array)
+        node = tracer.backend.creation_node(
+            name, args, settings, array.held if is_traced else array
+        )
         if is_traced:
             array._node = node
         else:

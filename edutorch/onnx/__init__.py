@@ -1,4 +1,4 @@
-"""`torch.onnx`: models leave for other runtimes, and those of other frameworks come in as graphs."""
+"""`torch.onnx`: models leave for other runtimes, and others come in as graphs."""
 
 from __future__ import annotations
 

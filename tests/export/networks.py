@@ -47,7 +47,9 @@ class Block(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x: torch.Tensor, past: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         batch, length, width = x.shape
@@ -74,7 +76,9 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList([Block(width, heads) for _ in range(2)])
         self.head = nn.Linear(width, words, bias=False)
 
-    def forward(self, tokens: torch.Tensor, past: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, tokens: torch.Tensor, past: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         start, length = past.size(4), tokens.size(1)
         x = self.words(tokens) + self.positions(torch.arange(start, start + length))
         caches = []
@@ -111,9 +115,7 @@ class Translator(nn.Module):
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         length = target.size(1)
         mask = torch.triu(torch.full((length, length), float("-inf")), diagonal=1)
-        return self.head(
-            self.transformer(self.words(source), self.words(target), tgt_mask=mask)
-        )
+        return self.head(self.transformer(self.words(source), self.words(target), tgt_mask=mask))
 
 
 def vision(name: str, size: int, **settings: Any) -> Callable[[], Network]:
@@ -184,6 +186,9 @@ def network(name: str) -> Network:
     torch.manual_seed(0)
     made = NETWORKS[name]()
     made.module.eval()
+    with torch.no_grad():
+        for parameter in made.module.parameters():  # some begin as zeros, which shows nothing
+            parameter += 0.05 * torch.randn_like(parameter)
     return made
 
 

@@ -96,7 +96,9 @@ def export_scan(
     inputs = branch_inputs(graph)
     inner = Builder(b.opset, b)
     own = [
-        inner.value("state" if i < len(init) else "slice", n.meta["dtype"], symbolic(n.meta["shape"]))
+        inner.value(
+            "state" if i < len(init) else "slice", n.meta["dtype"], symbolic(n.meta["shape"])
+        )
         for i, n in enumerate(inputs[: len(init) + len(xs)])
     ]
     names = (node.name for node in inputs)

@@ -68,9 +68,7 @@ def compared(b: Builder, first: Any, second: Any) -> tuple[Value, Value]:
 
 
 @entry("op:add", "op:sub")
-def add_or_subtract(
-    b: Builder, node: Node, input: Any, other: Any, alpha: float = 1
-) -> Value:
+def add_or_subtract(b: Builder, node: Node, input: Any, other: Any, alpha: float = 1) -> Value:
     """input ± alpha · other."""
     first, second = pair(b, node, input, other)
     dtype = np.dtype(node.meta["dtype"])
@@ -140,7 +138,13 @@ def power(b: Builder, node: Node, input: Any, exponent: Any) -> Value:
     return b.op("Pow", *pair(b, node, input, exponent))
 
 
-COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}
+COMPARISONS = {
+    "eq": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+}
 
 
 def register_comparison(name: str, op_type: str) -> None:

@@ -204,9 +204,7 @@ class Translation:
             outputs.append(output)
         return outputs
 
-    def translate(
-        self, b: Builder, module: GraphModule, values: Mapping[str, Any]
-    ) -> list[Any]:
+    def translate(self, b: Builder, module: GraphModule, values: Mapping[str, Any]) -> list[Any]:
         """Translate a graph into a builder, and return its results.
 
         Args:

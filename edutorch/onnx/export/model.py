@@ -48,7 +48,9 @@ class ONNXProgram:
             if id(value) not in used:
                 del graph.initializers[name]
         remove_unused(graph)
-        return cls(ir.Model(graph, ir_version=ir_version, producer_name="edutorch"), program, by_node)
+        return cls(
+            ir.Model(graph, ir_version=ir_version, producer_name="edutorch"), program, by_node
+        )
 
     @property
     def model_proto(self) -> Any:

@@ -140,9 +140,9 @@ def roll(b: Builder, node: Node, input: Value, shifts: Any, dims: Any = None) ->
     moves = [shifts] if isinstance(shifts, int) else list(shifts)
     axes = [0] if flat else [dims] if isinstance(dims, int) else list(dims)
     for shift, axis in zip(moves, axes, strict=True):
-        if is_value(shift) or not isinstance(input.shape[axis], int) and not flat:
-            if abs(shift) > 1:
-                raise Unsupported("roll by more than 1 along a dynamic axis")
+        is_fixed = isinstance(input.shape[axis], int) or flat
+        if is_value(shift) or (not is_fixed and abs(shift) > 1):
+            raise Unsupported("roll by more than 1 along a dynamic axis")
         size = math.prod(input.shape) if flat else input.shape[axis]
         step = shift % size if isinstance(size, int) and size else shift
         if step:
@@ -156,7 +156,7 @@ def triangle(b: Builder, node: Node, input: Value, diagonal: Any = 0, k: Any = 0
     """A triangle of a matrix, zeros elsewhere."""
     upper = 1 if getattr(node.target, "__name__", "") == "triu" else 0
     kind = numpy_type(input)
-    small = kind.kind in "bi" and kind.itemsize < 8 or kind.kind == "u"
+    small = (kind.kind in "bi" and kind.itemsize < 8) or kind.kind == "u"
     value = b.cast(input, np.int64) if small else input
     band = b.op("Trilu", value, b.tensor(diagonal or k, np.int64), upper=upper)
     return b.op("Cast", band, to=int(input.dtype)) if small else band
@@ -174,8 +174,8 @@ def diagonal(
     rest = [axis for axis in range(rank(input)) if axis not in (first, second)]
     ordered = b.op("Transpose", input, perm=[first, second, *rest])
     rows = np.arange(max(-offset, 0), min(sizes[0], sizes[1] - offset))
-    places = np.stack([rows, rows + offset], -1).astype(np.int64)
-    picked = b.op("GatherND", ordered, b.const(places))
+    positions = np.stack([rows, rows + offset], -1).astype(np.int64)
+    picked = b.op("GatherND", ordered, b.const(positions))
     return b.op("Transpose", picked, perm=[*range(1, rank(input) - 1), 0])
 
 
@@ -244,7 +244,11 @@ def take_tensors(
     count = max(rank(tensor) for tensor in tensors)
     shape = b.shape(wide[0])
     for tensor in wide[1:]:  # the indices broadcast
-        product = b.op("Add", b.op("Expand", b.const(0, np.int64), shape), b.op("Mul", tensor, b.const(0, np.int64)))
+        product = b.op(
+            "Add",
+            b.op("Expand", b.const(0, np.int64), shape),
+            b.op("Mul", tensor, b.const(0, np.int64)),
+        )
         shape = b.shape(product)
     spread = [b.unsqueeze(b.op("Expand", tensor, shape), -1) for tensor in wide]
     picked = b.op("GatherND", ordered, b.op("Concat", *spread, axis=-1))
@@ -282,9 +286,7 @@ def scatter(
 
 
 @entry("op:scatter_add")
-def scatter_add(
-    b: Builder, node: Node, input: Value, dim: int, index: Value, src: Value
-) -> Value:
+def scatter_add(b: Builder, node: Node, input: Value, dim: int, index: Value, src: Value) -> Value:
     """Elements added along an axis."""
     return scattered(b, node, input, dim, index, src, "add")
 
@@ -316,7 +318,9 @@ def scattered(
 
 
 @entry("op:setitem", "program:set_item")
-def set_item(b: Builder, node: Node, input: Value, index: Any, value: Any = None, **more: Any) -> Value:
+def set_item(
+    b: Builder, node: Node, input: Value, index: Any, value: Any = None, **more: Any
+) -> Value:
     """Elements replaced: the numbers of all elements are indexed as x is, and scattered to."""
     value = more.get("values", value)
     if not all(isinstance(size, int) for size in input.shape):

@@ -189,9 +189,7 @@ def attention(
 ) -> Value:  # fmt: skip
     """softmax(scale · q kᵀ) v: one node from opset 23 on where there are batch and heads."""
     if b.opset >= 23 and rank(query) == 4:
-        return b.op(
-            "Attention", query, key, value, scale=float(scale), is_causal=int(is_causal)
-        )
+        return b.op("Attention", query, key, value, scale=float(scale), is_causal=int(is_causal))
     order = [*range(rank(key) - 2), rank(key) - 1, rank(key) - 2]
     scaled = b.op("Mul", query, number(b, node, scale))
     scores = b.op("MatMul", scaled, b.op("Transpose", key, perm=order))
@@ -216,7 +214,7 @@ GATE_ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
 
 
 def recurrence(
-    b: Builder, kind_of_cell: str, x: Value, weight: Value, bias: Value | None, states: Sequence[Value],
+    b: Builder, cell: str, x: Value, weight: Value, bias: Value | None, states: Sequence[Value],
     **attributes: Any,
 ) -> tuple[Value, ...]:  # fmt: skip
     """Add an LSTM, GRU or RNN whose input is already multiplied with its weights.
@@ -225,22 +223,22 @@ def recurrence(
     rows in the order of ONNX's gates.
     """
     hidden = int(weight.shape[1])
-    order = GATE_ORDER[kind_of_cell]
+    order = GATE_ORDER[cell]
     rows = np.concatenate([np.arange(hidden) + gate * hidden for gate in order])
     dtype = x.dtype.numpy()
     picked = np.eye(len(order) * hidden, dtype=dtype)[rows]
-    places = b.const(rows, np.int64)
-    weights = b.unsqueeze(b.op("Gather", weight, places, axis=0), 0)
+    picks = b.const(rows, np.int64)
+    weights = b.unsqueeze(b.op("Gather", weight, picks, axis=0), 0)
     if bias is None:
         biases = None
     else:
-        hidden_bias = b.op("Gather", bias, places, axis=0)
+        hidden_bias = b.op("Gather", bias, picks, axis=0)
         zeros = b.const(np.zeros(len(rows)), dtype)
         biases = b.unsqueeze(b.op("Concat", zeros, hidden_bias, axis=0), 0)
     first = [b.unsqueeze(state, 0) for state in states]
     return b.op(
-        {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}[kind_of_cell], x, b.const(picked[None]),
-        weights, biases, None, *first, outputs=2 + (kind_of_cell == "lstm"), hidden_size=hidden,
+        {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}[cell], x, b.const(picked[None]),
+        weights, biases, None, *first, outputs=2 + (cell == "lstm"), hidden_size=hidden,
         **attributes,
     )  # fmt: skip
 
@@ -330,5 +328,3 @@ def difference_loss(
     if reduction == "none":
         return size
     return b.op("ReduceMean" if reduction == "mean" else "ReduceSum", size, keepdims=0)
-
-

@@ -24,9 +24,7 @@ def axes_of(b: Builder, input: Value, dim: Any) -> tuple[Value | None, list[int]
     return b.const(axes, np.int64), axes
 
 
-def reduce(
-    b: Builder, op_type: str, input: Value, dim: Any = None, keepdim: bool = False
-) -> Value:
+def reduce(b: Builder, op_type: str, input: Value, dim: Any = None, keepdim: bool = False) -> Value:
     """Add a reduction."""
     if rank(input) == 0:
         return b.op("Identity", input)
@@ -172,7 +170,7 @@ def normalized(b: Builder, op_type: str, value: Value, dim: int) -> Value:
 def matmul(b: Builder, node: Node, input: Value, other: Value) -> Value:
     """The product of matrices or vectors."""
     dtype = np.dtype(node.meta["dtype"])
-    if dtype.kind in "iu" and dtype.itemsize < 4 or dtype.kind == "b":
+    if (dtype.kind in "iu" and dtype.itemsize < 4) or dtype.kind == "b":
         product = b.op("MatMul", b.cast(input, np.int32), b.cast(other, np.int32))
         return b.op("Cast", product, to=int(b.tensor(0, dtype).dtype))
     return b.op("MatMul", b.cast(input, dtype), b.cast(other, dtype))
@@ -193,9 +191,7 @@ def einsum(b: Builder, node: Node, operands: Sequence[Value], equation: str) -> 
 
 
 @entry("op:linear")
-def linear(
-    b: Builder, node: Node, input: Value, weight: Value, bias: Value | None = None
-) -> Value:
+def linear(b: Builder, node: Node, input: Value, weight: Value, bias: Value | None = None) -> Value:
     """x Wᵀ + b."""
     if rank(weight) == 1:
         product = b.op("MatMul", input, weight)
