@@ -57,10 +57,10 @@ def merge_values(samples: Sequence[Sample], values: Sequence[Any]) -> Any:
 
 def checked_solution(values: Sequence[Any], bases: dict[Any, list[int]]) -> Formula | None:
     """Return a formula of all values but the last that is true of that as well."""
-    formula = solve(values[:-1], {base: numbers[:-1] for base, numbers in bases.items()})
+    formula = solve(values[:-1], {base: counts[:-1] for base, counts in bases.items()})
     if formula is None:
         return None
-    predicted = evaluate(formula, {base: numbers[-1] for base, numbers in bases.items()})
+    predicted = evaluate(formula, {base: counts[-1] for base, counts in bases.items()})
     return formula if abs(predicted - values[-1]) <= 1e-12 * abs(values[-1]) else None
 
 
@@ -116,7 +116,7 @@ class Comparison:
         """Return the error for graphs that differ at these nodes."""
         line = first.meta.get("line") or other.meta.get("line") or "?"
         sizes = [
-            ", ".join(f"{size.name}={numbers[i]}" for size, numbers in self.symbols.items())
+            ", ".join(f"{size.name}={counts[i]}" for size, counts in self.symbols.items())
             for i in (0, 1)
         ]
         lengths = [len(nodes) for nodes in self.nodes[:2]]
@@ -134,10 +134,10 @@ class Comparison:
             shapes = [node.meta.get("shape", ()) for node in inputs]
             if len({len(shape) for shape in shapes}) > 1:
                 continue
-            for axis, numbers in enumerate(zip(*shapes, strict=True)):
-                if len(set(numbers)) > 1:
+            for axis, counts in enumerate(zip(*shapes, strict=True)):
+                if len(set(counts)) > 1:
                     name = f"{inputs[0].name}.shape[{axis}]"
-                    sizes[Size(name, self.index[inputs[0]], axis)] = list(numbers)
+                    sizes[Size(name, self.index[inputs[0]], axis)] = list(counts)
         return sizes
 
     def merge(
@@ -192,7 +192,7 @@ class Comparison:
 
     def not_explained(self, values: Sequence[Any], node: Node) -> ExportError:
         line, name = node.meta.get("line") or "?", short_name(node.target, node.op)
-        sizes = {size.name: ", ".join(map(str, numbers)) for size, numbers in self.symbols.items()}
+        sizes = {size.name: ", ".join(map(str, counts)) for size, counts in self.symbols.items()}
         return ExportError(
             f"{line}: {name} gets a value that does not follow from the sizes: "
             f"{', '.join(map(str, values))}",
@@ -208,15 +208,15 @@ class Comparison:
         for argument in column[0].all_input_nodes:
             position = self.index[argument]
             rows = [nodes[position].meta.get("shape", ()) for nodes in self.nodes]
-            for formula, numbers in zip(
+            for formula, counts in zip(
                 self.shapes.get(position, ()), zip(*rows, strict=True), strict=False
             ):
                 if not isinstance(formula, int) and formula is not None:
-                    bases.setdefault(formula, list(numbers))
+                    bases.setdefault(formula, list(counts))
         shape = []
-        for numbers in zip(*shapes, strict=True):
-            formula = checked_solution(numbers, self.symbols)
-            shape.append(checked_solution(numbers, bases) if formula is None else formula)
+        for counts in zip(*shapes, strict=True):
+            formula = checked_solution(counts, self.symbols)
+            shape.append(checked_solution(counts, bases) if formula is None else formula)
         node.meta["shape"] = self.shapes[index] = tuple(shape)
 
     def merge_constant(self, merged: Graph, node: Node, column: Sequence[Node]) -> Node:

@@ -211,7 +211,11 @@ def spread(shapes: Any, names: Sequence[str]) -> Any:
     is_star = bool(names) and names[0].endswith("_0") and len(shapes) == 1
     if is_star and isinstance(shapes[0], tuple | list) and len(shapes[0]) == len(names):
         first = shapes[0][0]
-        return list(shapes[0]) if first is None or isinstance(first, Mapping | tuple | list) else shapes
+        return (
+            list(shapes[0])
+            if first is None or isinstance(first, Mapping | tuple | list)
+            else shapes
+        )
     return shapes
 
 

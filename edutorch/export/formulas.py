@@ -124,7 +124,7 @@ def solve(values: Values, bases: Bases) -> Formula | None:
     if all(value == values[0] and type(value) is type(values[0]) for value in values):
         return values[0]
     moving = {
-        base: numbers for base, numbers in list(bases.items())[:MOST_BASES] if len(set(numbers)) > 1
+        base: counts for base, counts in list(bases.items())[:MOST_BASES] if len(set(counts)) > 1
     }
     if any(isinstance(value, float) for value in values):
         return solve_float(values, moving)
@@ -147,19 +147,19 @@ def shifted(formula: Formula, offset: int) -> Formula:
 
 def solve_multiple(values: Values, bases: Bases) -> Formula | None:
     """Try size · factor."""
-    for base, numbers in bases.items():
-        factor = common_ratio(values, numbers)
+    for base, counts in bases.items():
+        factor = common_ratio(values, counts)
         if factor is not None:
             return scaled(base, factor)
     return None
 
 
-def common_ratio(values: Values, numbers: Sequence[float]) -> int | None:
-    """Return the integer that all values are of the numbers, or None."""
-    if not numbers[0] or values[0] % numbers[0]:
+def common_ratio(values: Values, counts: Sequence[float]) -> int | None:
+    """Return the integer that all values are of the counts, or None."""
+    if not counts[0] or values[0] % counts[0]:
         return None
-    factor = int(values[0] // numbers[0])
-    matches = all(v == factor * n for v, n in zip(values, numbers, strict=True))
+    factor = int(values[0] // counts[0])
+    matches = all(v == factor * n for v, n in zip(values, counts, strict=True))
     return factor if matches else None
 
 
@@ -176,11 +176,11 @@ def products(bases: Bases) -> Iterator[tuple[Formula, list[int]]]:
 
 def solve_product(values: Values, bases: Bases) -> Formula | None:
     """Try size · size · … · factor, and size · size // divisor."""
-    for product, numbers in products(bases):
-        factor = common_ratio(values, numbers)
+    for product, counts in products(bases):
+        factor = common_ratio(values, counts)
         if factor is not None:
             return scaled(product, factor)
-        divisor = common_ratio(numbers, values) if all(values) else None
+        divisor = common_ratio(counts, values) if all(values) else None
         if divisor is not None:
             return Call("floordiv", product, divisor)
     return None
@@ -188,8 +188,8 @@ def solve_product(values: Values, bases: Bases) -> Formula | None:
 
 def solve_affine(values: Values, bases: Bases) -> Formula | None:
     """Try size · factor + offset, and the same of products."""
-    for base, numbers in itertools.chain(bases.items(), products(bases)):
-        pairs = list(zip(values, numbers, strict=True))
+    for base, counts in itertools.chain(bases.items(), products(bases)):
+        pairs = list(zip(values, counts, strict=True))
         other = next((pair for pair in pairs if pair[1] != pairs[0][1]), None)
         if other is None:
             continue
@@ -217,11 +217,11 @@ def solve_sum(values: Values, bases: Bases) -> Formula | None:
 def solve_division(values: Values, bases: Bases) -> Formula | None:
     """Try (size + shift) // divisor + offset, also of a product of two sizes."""
     for divisor in range(2, LARGEST_DIVISOR + 1):
-        for base, numbers in bases.items():
+        for base, counts in bases.items():
             for shift in range(divisor):
                 offsets = {
                     int(value - (number + shift) // divisor)
-                    for value, number in zip(values, numbers, strict=True)
+                    for value, number in zip(values, counts, strict=True)
                 }
                 if len(offsets) == 1:
                     return shifted(Call("floordiv", shifted(base, shift), divisor), offsets.pop())
@@ -231,8 +231,8 @@ def solve_division(values: Values, bases: Bases) -> Formula | None:
 def solve_float(values: Values, bases: Bases) -> Formula | None:
     """Try factor · size to the power of 1, -1, 1/2 or -1/2, as scales of sums are."""
     for power in (1.0, -1.0, 0.5, -0.5):
-        for base, numbers in bases.items():
-            factors = [v / n**power for v, n in zip(values, numbers, strict=True)]
+        for base, counts in bases.items():
+            factors = [v / n**power for v, n in zip(values, counts, strict=True)]
             if all(math.isclose(factor, factors[0], rel_tol=1e-12) for factor in factors):
                 raised = base if power == 1.0 else Call("pow", base, power)
                 return Call("mul", float(f"{factors[0]:.15g}"), raised)
@@ -243,9 +243,9 @@ def solve_correction(values: Values, bases: Bases) -> Formula | None:
     """Try n / (n - 1), where n is a multiple of a size: variances are corrected so."""
     if any(value <= 1 for value in values):
         return None
-    counts = [value / (value - 1) for value in values]
-    rounded = [round(count) for count in counts]
-    if not all(math.isclose(a, b, rel_tol=1e-9) for a, b in zip(counts, rounded, strict=True)):
+    quotients = [value / (value - 1) for value in values]
+    rounded = [round(quotient) for quotient in quotients]
+    if not all(math.isclose(a, b, rel_tol=1e-9) for a, b in zip(quotients, rounded, strict=True)):
         return None
     count = solve_multiple(rounded, bases) or solve_product(rounded, bases)
     return None if count is None else Call("truediv", count, shifted(count, -1))

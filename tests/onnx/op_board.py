@@ -1,4 +1,4 @@
-"""Each op with its sample inputs, exported and run: `python -m tests.onnx.op_board` prints a table."""
+"""Each op with its sample inputs, exported and run: `python -m tests.onnx.op_board`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ class Call(nn.Module):
         from edutorch.utils._pytree import tree_unflatten
 
         values = iter(tensors)
-        leaves = [
-            next(values) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves
-        ]
+        leaves = [next(values) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
         return call(self.op, tree_unflatten(leaves, self.spec))
 
 

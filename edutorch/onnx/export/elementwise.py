@@ -15,12 +15,12 @@ from .table import entry
 
 UNARY = {
     "neg": "Neg", "negative": "Neg", "reciprocal": "Reciprocal", "sqrt": "Sqrt", "exp": "Exp",
-    "log": "Log", "sigmoid": "Sigmoid", "relu": "Relu", "sign": "Sign", "floor": "Floor",
+    "log": "Log", "sigmoid": "Sigmoid", "relu": "Relu", "floor": "Floor",
     "ceil": "Ceil", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "arcsin": "Asin",
     "acos": "Acos", "arccos": "Acos", "atan": "Atan", "arctan": "Atan", "tanh": "Tanh",
     "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "arcsinh": "Asinh", "acosh": "Acosh",
     "arccosh": "Acosh", "atanh": "Atanh", "arctanh": "Atanh", "abs": "Abs", "absolute": "Abs",
-    "erf": "Erf", "isnan": "IsNaN", "logical_not": "Not", "rint": "Round", "sgn": "Sign",
+    "erf": "Erf", "isnan": "IsNaN", "rint": "Round", "sgn": "Sign",
     "mish_forward": "Mish", "hardswish_forward": "HardSwish", "positive": "Identity",
     "clone": "Identity", "to_device": "Identity",
 }  # fmt: skip
@@ -30,7 +30,8 @@ def register_unary(name: str, op_type: str) -> None:
     """Add the entries of an op and of NumPy's function with the same name."""
 
     @entry(f"op:{name}", f"numpy:{name}")
-    def unary(b: Builder, node: Node, input: Value, **settings: Any) -> Value:
+    def unary(b: Builder, node: Node, input: Any, **settings: Any) -> Value:
+        input = input if is_value(input) else b.const(input, node.meta["dtype"])
         if op_type in FLOAT_ONLY and numpy_type(input).kind in "iub":
             input = b.cast(input, node.meta["dtype"])
         return b.op(op_type, input)
@@ -213,6 +214,22 @@ def where(b: Builder, node: Node, condition: Value, input: Any, other: Any) -> V
 def masked_fill(b: Builder, node: Node, input: Value, mask: Value, value: Any) -> Value:
     """One value where the mask is True."""
     return where(b, node, mask, value, input)
+
+
+@entry("op:logical_not", "numpy:logical_not")
+def logical_not(b: Builder, node: Node, input: Value) -> Value:
+    """Whether a value is 0."""
+    return b.op("Not", b.cast(input, np.bool_))
+
+
+@entry("op:sign", "numpy:sign")
+def sign(b: Builder, node: Node, input: Value) -> Value:
+    """-1, 0 or 1; of NaN, 0."""
+    kind = numpy_type(input).kind
+    if kind == "b":
+        return b.op("Identity", input)
+    value = b.op("Sign", input)
+    return value if kind != "f" else b.op("Where", b.op("IsNaN", input), number(b, node, 0), value)
 
 
 @entry("op:clamp")

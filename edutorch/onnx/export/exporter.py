@@ -23,7 +23,7 @@ from ...export.signature import ConstantArgument, InputKind, OutputKind, TensorA
 from ...fx.graph_module import GraphModule
 from ...fx.node import Node, map_aggregate
 from ...nn import Module
-from . import elementwise, movement, networks, reductions
+from . import composites, elementwise, movement, networks, reductions
 from .builder import Builder, is_value, require_onnx
 from .control import CONTROL, symbolic
 from .model import ONNXProgram
@@ -34,7 +34,7 @@ __all__ = ["export"]
 
 OPSETS = range(18, 24)
 IR_VERSION = 11
-FAMILIES = (elementwise, movement, networks, reductions)
+FAMILIES = (composites, elementwise, movement, networks, reductions)
 """The modules whose import fills the table."""
 
 
@@ -195,6 +195,8 @@ class Translation:
         for spec, value, node in zip(specs, results, nodes, strict=True):
             if spec.kind is not OutputKind.USER_OUTPUT or node is None:
                 continue
+            if hasattr(value, "pick") or (value is None and node is not None):
+                raise self.refused(node, "a state of an LSTM that ONNX does not return")
             output = b.op("Identity", value if is_value(value) else b.const(value))
             if isinstance(node, Node) and "shape" in node.meta:
                 b.like(output, node.meta["dtype"], symbolic(node.meta["shape"]))

@@ -264,8 +264,14 @@ def index_select(
     b: Builder, node: Node, input: Value, index: Value = None, dim: int = 0, **settings: Any
 ) -> Value:
     """Elements of an axis by their numbers."""
-    index = settings.get("index", index)
-    return b.op("Gather", settings.get("weight", input), b.cast(index, np.int64), axis=dim)
+    index, value = settings.get("index", index), settings.get("weight", input)
+    value = value if rank(value) else b.unsqueeze(value, 0)
+    picked = b.op("Gather", value, b.cast(index, np.int64), axis=dim)
+    return (
+        b.op("Reshape", picked, b.const(list(node.meta["shape"]), np.int64))
+        if (node.meta["shape"] == () and rank(index))
+        else picked
+    )
 
 
 @entry("op:gather", "numpy:take_along_axis")
@@ -273,7 +279,11 @@ def gather(b: Builder, node: Node, input: Value, dim: Any, index: Any, **setting
     """An element for each number, along an axis."""
     if is_value(dim):  # NumPy's order of the arguments
         dim, index = index, dim
-    return b.op("GatherElements", input, b.cast(index, np.int64), axis=int(dim))
+    wide = b.cast(index, np.int64)
+    if rank(input) and rank(index):
+        return b.op("GatherElements", input, wide, axis=int(dim))
+    values = input if rank(input) else b.unsqueeze(input, 0)
+    return b.op("Gather", values, wide, axis=0)
 
 
 @entry("op:scatter")
@@ -291,23 +301,23 @@ def scatter_add(b: Builder, node: Node, input: Value, dim: int, index: Value, sr
     return scattered(b, node, input, dim, index, src, "add")
 
 
-@entry("op:scatter_reduce")
-def scatter_reduce(
-    b: Builder, node: Node, input: Value, dim: int, index: Value, src: Value, reduce: str,
-    include_self: bool = True,
-) -> Value:  # fmt: skip
-    """Elements combined along an axis."""
-    reduction = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce)
-    if reduction is None or not include_self:
-        raise Unsupported(f"reduce={reduce!r}, include_self={include_self}")
-    return scattered(b, node, input, dim, index, src, reduction)
-
-
 def scattered(
     b: Builder, node: Node, input: Value, dim: int, index: Value, src: Any, reduction: str
 ) -> Value:
     """Add the node of a scatter."""
     wide = b.cast(index, np.int64)
+    if rank(input) == 0:
+        parts = [
+            b.unsqueeze(v, 0) if is_value(v) and not rank(v) else v for v in (input, wide, src)
+        ]
+        shaped = [b.like(v, v.dtype.numpy(), [1]) if is_value(v) and v.dtype else v for v in parts]
+        return b.op("Reshape", scattered(b, node, shaped[0], 0, shaped[1], shaped[2], reduction),
+                    b.const([], np.int64))  # fmt: skip
+    if not rank(index):
+        wide = b.like(b.unsqueeze(wide, 0), np.int64, [1])
+        index = wide
+    if is_value(src) and rank(src) == 0 and src.dtype is not None:
+        src = b.like(b.unsqueeze(src, 0), src.dtype.numpy(), [1])
     if is_value(src) and rank(src) == rank(index):
         ends = b.op("Shape", wide)
         source = b.op("Slice", src, b.const([0] * rank(index), np.int64), ends)
@@ -317,21 +327,33 @@ def scattered(
     return b.op("ScatterElements", input, wide, source, axis=dim, reduction=reduction)
 
 
-@entry("op:setitem", "program:set_item")
-def set_item(
-    b: Builder, node: Node, input: Value, index: Any, value: Any = None, **more: Any
-) -> Value:
-    """Elements replaced: the numbers of all elements are indexed as x is, and scattered to."""
-    value = more.get("values", value)
-    if not all(isinstance(size, int) for size in input.shape):
-        return set_range(b, node, input, index, value)
-    numbers = np.arange(math.prod(input.shape), dtype=np.int64).reshape(list(input.shape))
-    positions = getitem(b, node, b.const(numbers), index)
-    shape = b.shape(positions)
-    source = b.op("Expand", b.tensor(value, node.meta["dtype"]), shape)
+@entry("op:setitem")
+def setitem(b: Builder, node: Node, input: Value, value: Any, index: Any) -> Value:
+    """Elements replaced."""
+    return set_item(b, node, input, index, value)
+
+
+@entry("program:set_item")
+def set_item(b: Builder, node: Node, input: Value, index: Any, values: Any) -> Value:
+    """Elements replaced: the positions of all elements are indexed as x is, and scattered to."""
+    if not is_static(input):
+        return set_range(b, node, input, index, values)
+    positions = getitem(b, node, flat_positions(b, input), index)
+    source = b.op("Expand", b.tensor(values, node.meta["dtype"]), b.shape(positions))
     flat = [b.op("Reshape", v, b.const([-1], np.int64)) for v in (input, positions, source)]
     written = b.op("ScatterElements", *flat, axis=0)
     return b.op("Reshape", written, b.shape(input))
+
+
+def is_static(value: Value) -> bool:
+    """Return True if every size of a value is known."""
+    return all(isinstance(size, int) for size in value.shape)
+
+
+def flat_positions(b: Builder, value: Value) -> Value:
+    """Return the position of each element of a value with known sizes, in row-major order."""
+    shape = [int(size) for size in value.shape]
+    return b.const(np.arange(math.prod(shape), dtype=np.int64).reshape(shape))
 
 
 def set_range(b: Builder, node: Node, input: Value, index: Any, value: Any) -> Value:
@@ -370,6 +392,8 @@ def sort(
     stable: bool = True,
 ) -> tuple[Value, Value]:  # fmt: skip
     """The values along an axis in order, and where they were."""
+    if rank(input) == 0:
+        return b.op("Identity", input), b.const(0, np.int64)
     size = b.op("Shape", input, start=dim, end=dim + 1 if dim != -1 else None)
     return b.op("TopK", input, size, outputs=2, axis=dim, largest=int(descending))
 
@@ -379,6 +403,8 @@ def minmax(
     b: Builder, node: Node, input: Value, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Value, Value]:
     """The largest or smallest element along an axis, and where it is."""
+    if rank(input) == 0:
+        return b.op("Identity", input), b.const(0, np.int64)
     op_type = "ArgMax" if largest else "ArgMin"
     place = b.op(op_type, input, axis=dim, keepdims=1)
     value = b.op("GatherElements", input, place, axis=dim)

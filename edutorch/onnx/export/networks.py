@@ -83,7 +83,7 @@ def max_pool(
     spatial = len(kernel_size)
     value = b.unsqueeze(input, 0) if rank(input) == spatial + 1 else input
     pooled = b.op(
-        "MaxPool", value, kernel_shape=list(kernel_size), strides=list(stride),
+        "MaxPool", value, kernel_shape=list(kernel_size), strides=list(stride or kernel_size),
         pads=[*padding, *padding], dilations=list(dilation), ceil_mode=int(ceil_mode),
     )  # fmt: skip
     return pooled if value is input else b.squeeze(pooled, 0)
@@ -102,7 +102,7 @@ def avg_pool(
         axes = list(range(rank(input) - len(kernel_size), rank(input)))
         return b.op("ReduceMean", input, b.const(axes, np.int64), keepdims=1)
     return b.op(
-        "AveragePool", input, kernel_shape=list(kernel_size), strides=list(stride),
+        "AveragePool", input, kernel_shape=list(kernel_size), strides=list(stride or kernel_size),
         pads=[*padding, *padding], ceil_mode=int(ceil_mode),
         count_include_pad=int(count_include_pad),
     )  # fmt: skip
@@ -311,10 +311,14 @@ def nll_loss(
     ignore_index: int = -100, reduction: str = "mean",
 ) -> Value:  # fmt: skip
     """The negative log-likelihood of classes."""
-    return b.op(
-        "NegativeLogLikelihoodLoss", input, target, weight, ignore_index=ignore_index,
-        reduction=reduction,
+    is_single = rank(input) == 1
+    if is_single:
+        input, target = b.unsqueeze(input, 0), b.unsqueeze(target, 0)
+    loss = b.op(
+        "NegativeLogLikelihoodLoss", input, b.cast(target, np.int64), weight,
+        ignore_index=ignore_index, reduction=reduction,
     )  # fmt: skip
+    return b.squeeze(loss, 0) if is_single and reduction == "none" else loss
 
 
 @entry("op:mse_loss", "op:l1_loss")

@@ -43,7 +43,12 @@ def register_reduction(name: str, op_type: str) -> None:
         b: Builder, node: Node, input: Value, dim: Any = None, keepdim: bool = False,
         dtype: Any = None,
     ) -> Value:  # fmt: skip
-        return reduce(b, op_type, b.cast(input, node.meta["dtype"]), dim, keepdim)
+        value = b.cast(input, node.meta["dtype"])
+        if op_type == "ReduceMean" and 0 in input.shape:
+            return b.op(
+                "Mul", reduce(b, "ReduceSum", value, dim, keepdim), number(b, node, math.nan)
+            )
+        return reduce(b, op_type, value, dim, keepdim)
 
 
 for _name, _op_type in REDUCTIONS.items():
@@ -63,10 +68,10 @@ def extreme(b: Builder, node: Node, input: Value, dim: Any = (), keepdim: bool =
 @entry("op:all", "op:any")
 def truth(b: Builder, node: Node, input: Value, dim: Any = None, keepdim: bool = False) -> Value:
     """Whether all, or any, of the elements are True."""
-    op_type = "ReduceMin" if getattr(node.target, "__name__", "") == "all" else "ReduceMax"
-    number_of = b.cast(b.cast(input, np.bool_), np.int32)
-    reduced = reduce(b, op_type, number_of, dim, keepdim)
-    return b.op("Cast", reduced, to=int(b.const(True).dtype))
+    op_type = "ReduceMin" if getattr(node.target, "__name__", "") == "all" else "ReduceSum"
+    truths = b.cast(b.cast(input, np.bool_), np.int32)
+    reduced = reduce(b, op_type, truths, dim, keepdim)
+    return b.op("Greater", reduced, b.const(0, np.int32))
 
 
 @entry("op:count_nonzero")
@@ -101,16 +106,16 @@ def var(
     correction: float = 1,
 ) -> Value:  # fmt: skip
     """The variance, with the number of elements corrected."""
-    axes, numbers = axes_of(b, input, dim)
+    axes, dims = axes_of(b, input, dim)
     offset = b.op("Sub", input, b.op("ReduceMean", input, axes, keepdims=1))
     squares = b.op("Mul", offset, offset)
     if correction == 0:
         return b.op("ReduceMean", squares, axes, keepdims=int(keepdim))
     total = b.op("ReduceSum", squares, axes, keepdims=int(keepdim))
-    sizes = [input.shape[axis] for axis in numbers]
+    sizes = [input.shape[axis] for axis in dims]
     if all(isinstance(size, int) for size in sizes):
         return b.op("Div", total, number(b, node, max(math.prod(sizes) - correction, 0)))
-    counted = b.op("Gather", b.shape(input), b.const(numbers, np.int64), axis=0)
+    counted = b.op("Gather", b.shape(input), b.const(dims, np.int64), axis=0)
     count = b.op("ReduceProd", counted, keepdims=0)
     divisor = b.op("Sub", b.op("Cast", count, to=int(input.dtype)), number(b, node, correction))
     return b.op("Div", total, divisor)
@@ -125,13 +130,13 @@ def vector_norm(
         return reduce(b, "ReduceL2", input, dim, keepdim)
     if ord == 1:
         return reduce(b, "ReduceL1", input, dim, keepdim)
-    size = b.op("Abs", input)
+    size = b.like(b.op("Abs", input), node.meta["dtype"], input.shape)
     if math.isinf(ord):
         return reduce(b, "ReduceMax" if ord > 0 else "ReduceMin", size, dim, keepdim)
     if ord == 0:
-        ones = b.op("Sign", size)
+        ones = b.like(b.op("Sign", size), node.meta["dtype"], input.shape)
         return reduce(b, "ReduceSum", ones, dim, keepdim)
-    power = b.op("Pow", size, number(b, node, ord))
+    power = b.like(b.op("Pow", size, number(b, node, ord)), node.meta["dtype"], input.shape)
     return b.op("Pow", reduce(b, "ReduceSum", power, dim, keepdim), number(b, node, 1 / ord))
 
 
@@ -187,7 +192,22 @@ def einsum(b: Builder, node: Node, operands: Sequence[Value], equation: str) -> 
     """A sum of products, written as an equation."""
     if any(numpy_type(value).kind not in "fi" for value in operands):
         raise Unsupported("einsum of this dtype")
-    return b.op("Einsum", *operands, equation=equation)
+    return b.op("Einsum", *operands, equation=without_ellipsis(equation, operands))
+
+
+def without_ellipsis(equation: str, operands: Sequence[Value]) -> str:
+    """Return an equation with letters for "...": ONNX wants as many axes in all operands."""
+    if "..." not in equation:
+        return equation
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    letters = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in equation]
+    terms, widest = [], ""
+    for term, value in zip(inputs.split(","), operands, strict=True):
+        count = rank(value) - len(term.replace("...", ""))
+        axes = "".join(letters[:8][len(letters[:8]) - count :])
+        widest = axes if len(axes) > len(widest) else widest
+        terms.append(term.replace("...", axes))
+    return ",".join(terms) + arrow + output.replace("...", widest)
 
 
 @entry("op:linear")
