@@ -65,6 +65,7 @@ LAYERS = (
     {"kernels"},
     {"compilation"},
     {"jit"},
+    {"onnx"},
     {"viz"},
     {"datasets"},
     {"vision", "text", "audio", "rl"},

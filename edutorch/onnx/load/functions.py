@@ -24,7 +24,9 @@ def find_function(
         return None
     function = onnx.FunctionProto()
     if schema.has_function:
-        function.ParseFromString(schema.get_function_with_opset_version(function_opset(schema, opset)))
+        function.ParseFromString(
+            schema.get_function_with_opset_version(function_opset(schema, opset))
+        )
         return function
     if not schema.has_context_dependent_function:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...fx import Graph, Node
 from ..dtypes import from_onnx
@@ -88,8 +88,7 @@ class Program:
         self.nodes += 1
         if self.nodes > MOST_NODES or depth > MOST_NESTED:
             raise damaged(
-                f"its functions and graphs grow to more than {MOST_NODES} nodes, or call "
-                "themselves"
+                f"its functions and graphs grow to more than {MOST_NODES} nodes, or call themselves"
             )
 
 
@@ -205,7 +204,13 @@ class GraphImporter:
             raise damaged(f"Constant (node {node.name!r}) must have one value and one output")
         name = node.output[0]
         attribute = node.attribute[0]
-        if attribute.name not in ("value", "value_int", "value_ints", "value_float", "value_floats"):
+        if attribute.name not in (
+            "value",
+            "value_int",
+            "value_ints",
+            "value_float",
+            "value_floats",
+        ):
             what = f"its {attribute.name} cannot be brought in"
             raise unsupported("Constant", node.name, what, "only numbers exist here")
         if attribute.name == "value":

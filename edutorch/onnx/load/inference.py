@@ -59,7 +59,7 @@ def copy_field(target: Any, field: Any, value: Any) -> None:
     """Copy one field of a message."""
     if isinstance(value, str | bytes | int | float):
         setattr(target, field.name, value)
-    elif hasattr(value, "extend") or hasattr(value, "MergeFrom") and hasattr(value, "append"):
+    elif hasattr(value, "append"):
         getattr(target, field.name).extend(value)
     else:
         getattr(target, field.name).CopyFrom(value)

@@ -165,9 +165,7 @@ IGNORED = {"type"}
 
 def is_new(node: Node, before: Node) -> bool:
     """Return True if a node was added behind `before`, and is no input."""
-    if node.op in ("placeholder", "get_attr") or "onnx" in node.meta:
-        return False
-    return True
+    return node.op not in ("placeholder", "get_attr") and "onnx" not in node.meta
 
 
 def as_literal(value: Any) -> Any:

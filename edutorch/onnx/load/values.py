@@ -138,7 +138,10 @@ def floats(value: Floats) -> list[float]:
     """Return the floats in a list or a tensor. Raises: NotKnownError: for a proxy."""
     if isinstance(value, Proxy):
         raise NotKnownError
-    return [float(element) for element in (value.flatten().tolist() if isinstance(value, Tensor) else value)]
+    return [
+        float(element)
+        for element in (value.flatten().tolist() if isinstance(value, Tensor) else value)
+    ]
 
 
 def number(value: Value) -> Any:
