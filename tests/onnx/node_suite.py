@@ -57,8 +57,8 @@ def group_of(case: Any) -> str:
     """Return what kind of values a case is about."""
     from onnx import TensorProto
 
-    kinds = {value.type.WhichOneof("value") for value in value_infos(case.model)}
-    if kinds - {"tensor_type", None}:
+    containers = {value.type.WhichOneof("value") for value in value_infos(case.model)}
+    if containers - {"tensor_type", None}:
         return "sequence"
     elements = {value.type.tensor_type.elem_type for value in value_infos(case.model)}
     if TensorProto.STRING in elements:

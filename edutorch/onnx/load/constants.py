@@ -5,18 +5,16 @@ from __future__ import annotations
 import keyword
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.tensor import Tensor
 from ...fx import Graph, Node
 from ...nn import Buffer, Module, Parameter
+from .protos import TensorProto
 from .reader import read_tensor
 from .values import Facts, Value, torch
-
-if TYPE_CHECKING:
-    from onnx import TensorProto
 
 
 class Constant(NamedTuple):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import damaged
+from .protos import FunctionProto, NodeProto
 from .reader import import_onnx, opsets_of
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto, NodeProto
-
     from .importer import GraphImporter
+else:  # which imports this file
+    GraphImporter = Any
 
 
 def find_function(
@@ -99,17 +100,17 @@ def call_of(importer: GraphImporter, node: NodeProto, function: FunctionProto) -
 def bound(inner: NodeProto, call: NodeProto, function: FunctionProto) -> NodeProto:
     """Return a node of a function with the attributes that the call gives."""
     onnx = import_onnx()
-    given = {attribute.name: attribute for attribute in call.attribute}
+    attributes = {attribute.name: attribute for attribute in call.attribute}
     for default in function.attribute_proto:
-        given.setdefault(default.name, default)
+        attributes.setdefault(default.name, default)
     copied = onnx.NodeProto()
     copied.CopyFrom(inner)
     copied.name = inner.name or call.name
-    bind_attributes(copied, given)
+    bind_attributes(copied, attributes)
     return copied
 
 
-def bind_attributes(node: NodeProto, given: dict[str, Any]) -> None:
+def bind_attributes(node: NodeProto, attributes: dict[str, Any]) -> None:
     """Replace references to attributes of the function, also in graphs inside the node."""
     attributes = list(node.attribute)
     del node.attribute[:]
@@ -117,9 +118,9 @@ def bind_attributes(node: NodeProto, given: dict[str, Any]) -> None:
         if not attribute.ref_attr_name:
             for graph in (attribute.g, *attribute.graphs):
                 for inner in graph.node:
-                    bind_attributes(inner, given)
+                    bind_attributes(inner, attributes)
             node.attribute.append(attribute)
-        elif attribute.ref_attr_name in given:
+        elif attribute.ref_attr_name in attributes:
             value = node.attribute.add()
-            value.CopyFrom(given[attribute.ref_attr_name])
+            value.CopyFrom(attributes[attribute.ref_attr_name])
             value.name = attribute.name

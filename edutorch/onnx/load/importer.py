@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...fx import Graph, Node
 from ..dtypes import from_onnx
@@ -14,12 +13,10 @@ from .functions import call_of, find_function
 from .inference import facts_of, infer_facts
 from .lowering import Lowering, attribute_value
 from .module import ImportedModule, ValueSpec
+from .protos import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from .reader import Source, canonical_domain, opsets_of, plain, read_model
 from .table import find_entry, nearest
 from .values import Facts, Value
-
-if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 MOST_NODES = 200_000
 """Functions that call functions twice grow without limit: a model with more nodes is refused."""
@@ -242,8 +239,8 @@ def spec_of(value: ValueInfoProto, python_name: str) -> ValueSpec:
             if from_onnx(from_file) is None:
                 refuse_dtype(value.name, from_file)
         return ValueSpec(value.name, python_name, "tensor", facts.dtype, facts.shape)
-    kind = "optional" if which == "optional_type" else "sequence"
-    return ValueSpec(value.name, python_name, kind)
+    container = "optional" if which == "optional_type" else "sequence"
+    return ValueSpec(value.name, python_name, container)
 
 
 def refuse_dtype(name: str, number: int) -> None:

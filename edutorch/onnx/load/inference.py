@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import from_onnx
+from .protos import GraphProto, ModelProto, TypeProto
 from .reader import import_onnx
 from .values import Facts
-
-if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TypeProto
 
 LARGE = 1024
 """Tensors with more bytes take no part: the sizes of others are not computed from them."""

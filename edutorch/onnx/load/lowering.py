@@ -13,14 +13,15 @@ from ...fx import Node, Proxy
 from ...fx.node import map_aggregate
 from ...fx.proxy import TracerBase
 from .errors import damaged, unsupported
+from .protos import AttributeProto, NodeProto
 from .reader import import_onnx, plain
 from .table import Parameters, parameters_of
 from .values import Facts, NotKnownError, active_tracer
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, NodeProto
-
     from .importer import GraphImporter
+else:  # which imports this file
+    GraphImporter = Any
 
 LONGEST_LITERAL = 32
 """Longer constants stay tensors: a list of thousands of numbers is not to be read."""
@@ -183,19 +184,19 @@ def attribute_value(attribute: AttributeProto, node: NodeProto) -> Any:
 
     Raises: UnsupportedOpError: graphs and types where none are expected.
     """
-    kinds = import_onnx().AttributeProto
-    kind = attribute.type
-    if kind == kinds.INT:
+    types = import_onnx().AttributeProto
+    stated = attribute.type
+    if stated == types.INT:
         return attribute.i
-    if kind == kinds.FLOAT:
+    if stated == types.FLOAT:
         return shortest(attribute.f)
-    if kind == kinds.STRING:
+    if stated == types.STRING:
         return attribute.s.decode("utf-8", "replace")
-    if kind == kinds.INTS:
+    if stated == types.INTS:
         return list(attribute.ints)
-    if kind == kinds.FLOATS:
+    if stated == types.FLOATS:
         return [shortest(value) for value in attribute.floats]
-    if kind == kinds.STRINGS:
+    if stated == types.STRINGS:
         return [value.decode("utf-8", "replace") for value in attribute.strings]
     what = f"its attribute {attribute.name!r} has a type that cannot be brought in"
     raise unsupported(node.op_type, node.name, what)

@@ -7,16 +7,14 @@ import os
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import ArgumentError, missing_extra
 from ..dtypes import dtype_name, from_onnx
 from .errors import HIGHEST_OPSET, LOWEST_OPSET, ModelFileError, UnsupportedOpError, damaged
-
-if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto
+from .protos import ModelProto, TensorProto
 
 Source = Any
 """A path, bytes, or a ModelProto."""

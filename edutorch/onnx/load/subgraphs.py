@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ...fx import GraphModule, Node
 from . import control
 from .errors import damaged, unsupported
+from .protos import NodeProto
 from .reader import plain
 from .values import Facts
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
-
     from .importer import GraphImporter
+else:  # which imports this file
+    GraphImporter = Any
 
 
 def build_subgraph(

@@ -292,7 +292,7 @@ def trilu(input: Value, k: Value = None, *, upper: int = 1) -> Value:
 @onnx_op("Upsample", since=9)
 def upsample_9(X: Value, scales: Floats, *, mode: str = "nearest") -> Value:
     """Resize by scales, before there was Resize."""
-    from .resize import resize
+    from .interpolation import resize
 
     return resize(X, None, scales, mode=mode, coordinate_transformation_mode="asymmetric",
                   nearest_mode="floor")  # fmt: skip
