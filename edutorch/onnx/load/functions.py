@@ -100,17 +100,17 @@ def call_of(importer: GraphImporter, node: NodeProto, function: FunctionProto) -
 def bound(inner: NodeProto, call: NodeProto, function: FunctionProto) -> NodeProto:
     """Return a node of a function with the attributes that the call gives."""
     onnx = import_onnx()
-    attributes = {attribute.name: attribute for attribute in call.attribute}
+    values = {attribute.name: attribute for attribute in call.attribute}
     for default in function.attribute_proto:
-        attributes.setdefault(default.name, default)
+        values.setdefault(default.name, default)
     copied = onnx.NodeProto()
     copied.CopyFrom(inner)
     copied.name = inner.name or call.name
-    bind_attributes(copied, attributes)
+    bind_attributes(copied, values)
     return copied
 
 
-def bind_attributes(node: NodeProto, attributes: dict[str, Any]) -> None:
+def bind_attributes(node: NodeProto, values: dict[str, Any]) -> None:
     """Replace references to attributes of the function, also in graphs inside the node."""
     attributes = list(node.attribute)
     del node.attribute[:]
@@ -118,9 +118,9 @@ def bind_attributes(node: NodeProto, attributes: dict[str, Any]) -> None:
         if not attribute.ref_attr_name:
             for graph in (attribute.g, *attribute.graphs):
                 for inner in graph.node:
-                    bind_attributes(inner, attributes)
+                    bind_attributes(inner, values)
             node.attribute.append(attribute)
-        elif attribute.ref_attr_name in attributes:
+        elif attribute.ref_attr_name in values:
             value = node.attribute.add()
-            value.CopyFrom(attributes[attribute.ref_attr_name])
+            value.CopyFrom(values[attribute.ref_attr_name])
             value.name = attribute.name

@@ -7,14 +7,15 @@ from pathlib import Path
 from ...fx import Graph, Node
 from ..dtypes import from_onnx
 from . import subgraphs
+from .attributes import attribute_value
 from .constants import Constants
 from .errors import damaged, unsupported
 from .functions import call_of, find_function
 from .inference import facts_of, infer_facts
-from .lowering import Lowering, attribute_value
+from .lowering import Lowering
 from .module import ImportedModule, ValueSpec
 from .protos import GraphProto, ModelProto, NodeProto, ValueInfoProto
-from .reader import Source, canonical_domain, opsets_of, plain, read_model
+from .reader import Source, canonical_domain, opsets_of, plain, read_model, readable_name
 from .table import find_entry, nearest
 from .values import Facts, Value
 
@@ -136,7 +137,7 @@ class GraphImporter:
     def add_placeholder(self, name: str) -> Node:
         """Add a parameter behind the others."""
         with self.graph.inserting_after(self.last_placeholder):
-            node = self.last_placeholder = self.graph.placeholder(name)
+            node = self.last_placeholder = self.graph.placeholder(readable_name(name))
         node.target = node.name  # an ONNX name need not be a Python name
         return node
 

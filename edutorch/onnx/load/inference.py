@@ -81,8 +81,12 @@ def facts_of(type_proto: TypeProto) -> Facts:
     tensor = type_proto.tensor_type
     shape = None
     if tensor.HasField("shape"):
-        shape = tuple(
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
-            for dim in tensor.shape.dim
-        )
+        shape = tuple(size_of(dim) for dim in tensor.shape.dim)
     return Facts(from_onnx(tensor.elem_type), shape)
+
+
+def size_of(dim: Any) -> int | str:
+    """Return a size, its name, or "?"; some exporters write -1 for one that they do not know."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    return dim.dim_param or "?"

@@ -166,6 +166,19 @@ def external_path(name: str, location: str, folder: Path | None) -> Path:
     return path
 
 
+def readable_name(name: str) -> str:
+    """Return a name to read in code: of a path the last two parts, without its bookkeeping.
+
+    >>> from edutorch.onnx.load.reader import readable_name
+    >>> readable_name("/encoder/layer.0/attention/MatMul_output_0")
+    'attention_MatMul'
+    """
+    base = name.partition(":")[0]
+    if "/" in base:
+        base = "_".join([part for part in base.split("/") if part][-2:])
+    return base.removesuffix("_output_0")[-60:] or "value"
+
+
 def plain(text: str, longest: int = 60) -> str:
     """Return a name of the file as text that is safe in a comment of the generated code."""
     return re.sub(r"[^\w./:\- ]", "_", text, flags=re.ASCII)[:longest]

@@ -173,7 +173,7 @@ def slice_10(data: Value, starts: Ints, ends: Ints, axes: Ints = None, steps: In
                                 step if step != 1 else None)  # fmt: skip
     if all(part == slice(None) for part in slices):
         return data
-    return data[tuple(slices)]
+    return data[slices[0] if len(slices) == 1 else tuple(slices)]
 
 
 def walked_backwards(data: Value, dim: int, part: slice) -> Value:
