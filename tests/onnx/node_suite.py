@@ -1,7 +1,7 @@
 """The cases for single ops that the package `onnx` carries, run on what `onnx.load` makes of them.
 
-    python -m tests.onnx.node_suite             # all, with a table: op, passed, refused, wrong
-    python -m tests.onnx.node_suite Resize      # the cases whose name contains a text, in full
+python -m tests.onnx.node_suite             # all, with a table: op, passed, refused, wrong
+python -m tests.onnx.node_suite Resize      # the cases whose name contains a text, in full
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 import edutorch
 from edutorch.errors import EdutorchError, NotHereError
 from edutorch.onnx import ModelFileError, load
-from edutorch.onnx.dtypes import from_onnx
 
 DRAWN = ("bernoulli", "training_dropout")
 """Cases with random numbers: only shape and dtype are compared."""
@@ -58,8 +57,8 @@ def group_of(case: Any) -> str:
     """Return what kind of values a case is about."""
     from onnx import TensorProto
 
-    kinds = {value.type.WhichOneof("value") for value in value_infos(case.model)}
-    if kinds - {"tensor_type", None}:
+    containers = {value.type.WhichOneof("value") for value in value_infos(case.model)}
+    if containers - {"tensor_type", None}:
         return "sequence"
     elements = {value.type.tensor_type.elem_type for value in value_infos(case.model)}
     if TensorProto.STRING in elements:
@@ -103,7 +102,10 @@ def check_equal(actual: Any, expected: Any, case: Any) -> str:
     if isinstance(expected, list | tuple):
         if not isinstance(actual, list | tuple) or len(actual) != len(expected):
             return f"{type(actual).__name__} instead of a list of {len(expected)}"
-        return next(filter(None, (check_equal(a, e, case) for a, e in zip(actual, expected, strict=True))), "")
+        return next(
+            filter(None, (check_equal(a, e, case) for a, e in zip(actual, expected, strict=True))),
+            "",
+        )
     if isinstance(expected, onnx.TensorProto):
         expected = onnx.numpy_helper.to_array(expected)
     expected = np.asarray(expected)
@@ -122,7 +124,9 @@ def check_equal(actual: Any, expected: Any, case: Any) -> str:
     own = np.asarray(actual.detach().numpy())
     if exact:
         same = np.array_equal(own, expected)
-        return "" if same else f"max error {np.max(np.abs(own.astype(wide) - expected.astype(wide)))}"
+        return (
+            "" if same else f"max error {np.max(np.abs(own.astype(wide) - expected.astype(wide)))}"
+        )
     try:
         np.testing.assert_allclose(
             own.astype(wide), expected.astype(wide), rtol=max(case.rtol, rounding), atol=case.atol
@@ -183,11 +187,6 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{outcome.verdict:8} {outcome.name}: {outcome.reason}")
     print(table(outcomes))
     return int(any(outcome.verdict in ("wrong", "error") for outcome in outcomes))
-
-
-def known_dtype(number: int) -> bool:
-    """Return True for a dtype that exists here."""
-    return from_onnx(number) is not None
 
 
 if __name__ == "__main__":

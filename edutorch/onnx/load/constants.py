@@ -5,18 +5,16 @@ from __future__ import annotations
 import keyword
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.tensor import Tensor
 from ...fx import Graph, Node
 from ...nn import Buffer, Module, Parameter
-from .reader import read_tensor
+from .protos import TensorProto
+from .reader import read_tensor, readable_name
 from .values import Facts, Value, torch
-
-if TYPE_CHECKING:
-    from onnx import TensorProto
 
 
 class Constant(NamedTuple):
@@ -50,11 +48,12 @@ class Constants:
     def add_tensor(self, tensor: TensorProto, is_weight: bool, name: str = "") -> Constant:
         """Add a tensor of the file."""
         array = read_tensor(tensor, self.folder)
-        return self._add(name or tensor.name, array, is_weight)
+        # Some exporters write weights as Constant nodes: a single number in one is a setting.
+        return self.add_array(name or tensor.name, array, is_weight or array.size > 1)
 
     def add_numbers(self, name: str, value: Any, is_int: bool) -> Constant:
         """Add a number or a list of numbers."""
-        return self._add(name, np.array(value, np.int64 if is_int else np.float32), False)
+        return self.add_array(name, np.array(value, np.int64 if is_int else np.float32), False)
 
     def add_module(self, name: str, module: Module) -> Node:
         """Add the module of a subgraph, and return its node."""
@@ -62,8 +61,9 @@ class Constants:
         self.members[path] = module
         return self._get(path, name)
 
-    def _add(self, name: str, array: np.ndarray, is_weight: bool) -> Constant:
-        path = self.free_path(name)
+    def add_array(self, name: str, array: np.ndarray, is_weight: bool) -> Constant:
+        """Add the elements of a tensor."""
+        path = self.free_path(readable_name(name))
         constant = Constant(path, array, is_weight)
         self.members[path] = constant
         return constant

@@ -73,9 +73,7 @@ def scan(
     Returns: the last states, and the rows of all runs stacked.
     """
     axes = [*input_axes, *[0] * (len(inputs) - len(input_axes))]
-    walked = [
-        list(value.unbind(axis)) for value, axis in zip(inputs, axes, strict=True)
-    ]
+    walked = [list(value.unbind(axis)) for value, axis in zip(inputs, axes, strict=True)]
     for index, direction in enumerate(input_directions):
         if direction:
             walked[index].reverse()

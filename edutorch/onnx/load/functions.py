@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import damaged
+from .protos import FunctionProto, NodeProto
 from .reader import import_onnx, opsets_of
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto, NodeProto
-
     from .importer import GraphImporter
+else:  # which imports this file
+    GraphImporter = Any
 
 
 def find_function(
@@ -24,7 +25,9 @@ def find_function(
         return None
     function = onnx.FunctionProto()
     if schema.has_function:
-        function.ParseFromString(schema.get_function_with_opset_version(function_opset(schema, opset)))
+        function.ParseFromString(
+            schema.get_function_with_opset_version(function_opset(schema, opset))
+        )
         return function
     if not schema.has_context_dependent_function:
         return None
@@ -97,17 +100,17 @@ def call_of(importer: GraphImporter, node: NodeProto, function: FunctionProto) -
 def bound(inner: NodeProto, call: NodeProto, function: FunctionProto) -> NodeProto:
     """Return a node of a function with the attributes that the call gives."""
     onnx = import_onnx()
-    given = {attribute.name: attribute for attribute in call.attribute}
+    values = {attribute.name: attribute for attribute in call.attribute}
     for default in function.attribute_proto:
-        given.setdefault(default.name, default)
+        values.setdefault(default.name, default)
     copied = onnx.NodeProto()
     copied.CopyFrom(inner)
     copied.name = inner.name or call.name
-    bind_attributes(copied, given)
+    bind_attributes(copied, values)
     return copied
 
 
-def bind_attributes(node: NodeProto, given: dict[str, Any]) -> None:
+def bind_attributes(node: NodeProto, values: dict[str, Any]) -> None:
     """Replace references to attributes of the function, also in graphs inside the node."""
     attributes = list(node.attribute)
     del node.attribute[:]
@@ -115,9 +118,9 @@ def bind_attributes(node: NodeProto, given: dict[str, Any]) -> None:
         if not attribute.ref_attr_name:
             for graph in (attribute.g, *attribute.graphs):
                 for inner in graph.node:
-                    bind_attributes(inner, given)
+                    bind_attributes(inner, values)
             node.attribute.append(attribute)
-        elif attribute.ref_attr_name in given:
+        elif attribute.ref_attr_name in values:
             value = node.attribute.add()
-            value.CopyFrom(given[attribute.ref_attr_name])
+            value.CopyFrom(values[attribute.ref_attr_name])
             value.name = attribute.name

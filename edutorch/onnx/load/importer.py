@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ...fx import Graph, Node
 from ..dtypes import from_onnx
 from . import subgraphs
+from .attributes import attribute_value
 from .constants import Constants
 from .errors import damaged, unsupported
 from .functions import call_of, find_function
 from .inference import facts_of, infer_facts
-from .lowering import Lowering, attribute_value
+from .lowering import Lowering
 from .module import ImportedModule, ValueSpec
-from .reader import Source, canonical_domain, opsets_of, plain, read_model
+from .protos import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from .reader import Source, canonical_domain, opsets_of, plain, read_model, readable_name
 from .table import find_entry, nearest
 from .values import Facts, Value
-
-if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 MOST_NODES = 200_000
 """Functions that call functions twice grow without limit: a model with more nodes is refused."""
@@ -88,8 +86,7 @@ class Program:
         self.nodes += 1
         if self.nodes > MOST_NODES or depth > MOST_NESTED:
             raise damaged(
-                f"its functions and graphs grow to more than {MOST_NODES} nodes, or call "
-                "themselves"
+                f"its functions and graphs grow to more than {MOST_NODES} nodes, or call themselves"
             )
 
 
@@ -140,7 +137,7 @@ class GraphImporter:
     def add_placeholder(self, name: str) -> Node:
         """Add a parameter behind the others."""
         with self.graph.inserting_after(self.last_placeholder):
-            node = self.last_placeholder = self.graph.placeholder(name)
+            node = self.last_placeholder = self.graph.placeholder(readable_name(name))
         node.target = node.name  # an ONNX name need not be a Python name
         return node
 
@@ -205,7 +202,13 @@ class GraphImporter:
             raise damaged(f"Constant (node {node.name!r}) must have one value and one output")
         name = node.output[0]
         attribute = node.attribute[0]
-        if attribute.name not in ("value", "value_int", "value_ints", "value_float", "value_floats"):
+        if attribute.name not in (
+            "value",
+            "value_int",
+            "value_ints",
+            "value_float",
+            "value_floats",
+        ):
             what = f"its {attribute.name} cannot be brought in"
             raise unsupported("Constant", node.name, what, "only numbers exist here")
         if attribute.name == "value":
@@ -237,8 +240,8 @@ def spec_of(value: ValueInfoProto, python_name: str) -> ValueSpec:
             if from_onnx(from_file) is None:
                 refuse_dtype(value.name, from_file)
         return ValueSpec(value.name, python_name, "tensor", facts.dtype, facts.shape)
-    kind = "optional" if which == "optional_type" else "sequence"
-    return ValueSpec(value.name, python_name, kind)
+    container = "optional" if which == "optional_type" else "sequence"
+    return ValueSpec(value.name, python_name, container)
 
 
 def refuse_dtype(name: str, number: int) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import from_onnx
+from .protos import GraphProto, ModelProto, TypeProto
 from .reader import import_onnx
 from .values import Facts
-
-if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TypeProto
 
 LARGE = 1024
 """Tensors with more bytes take no part: the sizes of others are not computed from them."""
@@ -59,7 +57,7 @@ def copy_field(target: Any, field: Any, value: Any) -> None:
     """Copy one field of a message."""
     if isinstance(value, str | bytes | int | float):
         setattr(target, field.name, value)
-    elif hasattr(value, "extend") or hasattr(value, "MergeFrom") and hasattr(value, "append"):
+    elif hasattr(value, "append"):
         getattr(target, field.name).extend(value)
     else:
         getattr(target, field.name).CopyFrom(value)
@@ -83,8 +81,12 @@ def facts_of(type_proto: TypeProto) -> Facts:
     tensor = type_proto.tensor_type
     shape = None
     if tensor.HasField("shape"):
-        shape = tuple(
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
-            for dim in tensor.shape.dim
-        )
+        shape = tuple(size_of(dim) for dim in tensor.shape.dim)
     return Facts(from_onnx(tensor.elem_type), shape)
+
+
+def size_of(dim: Any) -> int | str:
+    """Return a size, its name, or "?"; some exporters write -1 for one that they do not know."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    return dim.dim_param or "?"

@@ -12,15 +12,18 @@ from ...errors import EdutorchError, NotHereError
 from ...fx import Node, Proxy
 from ...fx.node import map_aggregate
 from ...fx.proxy import TracerBase
+from .attributes import attribute_value
 from .errors import damaged, unsupported
-from .reader import import_onnx, plain
+from .folding import fold
+from .protos import AttributeProto, NodeProto
+from .reader import import_onnx, plain, readable_name
 from .table import Parameters, parameters_of
 from .values import Facts, NotKnownError, active_tracer
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, NodeProto
-
     from .importer import GraphImporter
+else:  # which imports this file
+    GraphImporter = Any
 
 LONGEST_LITERAL = 32
 """Longer constants stay tensors: a list of thousands of numbers is not to be read."""
@@ -43,6 +46,8 @@ class Lowering:
     def run(self) -> None:
         """Add the nodes, and enter the outputs by their names."""
         parameters = parameters_of(self.entry)
+        if fold(self.importer, self.node, self.entry):
+            return
         inputs = self.inputs(parameters)
         attributes = self.attributes(parameters)
         before = self.graph._root.prev
@@ -147,14 +152,15 @@ class Lowering:
     def named(self, name: str, value: Any, before: Node) -> Any:
         """Return the node of an output, named after it, with what is known about it."""
         if isinstance(value, Tensor):  # computed from constants alone
-            return self.importer.constants._add(name, value.numpy(), False)
+            return self.importer.constants.add_array(name, value.numpy(), False)
         if not isinstance(value, Proxy):
             return value
         node = value.node
         facts = self.importer.facts.get(name, Facts())
         if is_new(node, before):
             self.graph._names.discard(node.name)
-            node.name = self.graph._free_name(name)
+            node.name = self.graph._free_name(readable_name(name))
+            node.meta["onnx_name"] = name
             node.meta["onnx"] = facts
         return node
 
@@ -165,9 +171,7 @@ IGNORED = {"type"}
 
 def is_new(node: Node, before: Node) -> bool:
     """Return True if a node was added behind `before`, and is no input."""
-    if node.op in ("placeholder", "get_attr") or "onnx" in node.meta:
-        return False
-    return True
+    return node.op not in ("placeholder", "get_attr") and "onnx" not in node.meta
 
 
 def as_literal(value: Any) -> Any:
@@ -178,31 +182,3 @@ def as_literal(value: Any) -> Any:
     if constant is None or constant.size > LONGEST_LITERAL:
         return value
     return constant.reshape(-1).tolist()
-
-
-def attribute_value(attribute: AttributeProto, node: NodeProto) -> Any:
-    """Return an attribute as numbers, texts, or lists of these.
-
-    Raises: UnsupportedOpError: graphs and types where none are expected.
-    """
-    kinds = import_onnx().AttributeProto
-    kind = attribute.type
-    if kind == kinds.INT:
-        return attribute.i
-    if kind == kinds.FLOAT:
-        return shortest(attribute.f)
-    if kind == kinds.STRING:
-        return attribute.s.decode("utf-8", "replace")
-    if kind == kinds.INTS:
-        return list(attribute.ints)
-    if kind == kinds.FLOATS:
-        return [shortest(value) for value in attribute.floats]
-    if kind == kinds.STRINGS:
-        return [value.decode("utf-8", "replace") for value in attribute.strings]
-    what = f"its attribute {attribute.name!r} has a type that cannot be brought in"
-    raise unsupported(node.op_type, node.name, what)
-
-
-def shortest(value: float) -> float:
-    """Return the shortest decimal that is this float32: 0.1 instead of 0.10000000149011612."""
-    return float(str(np.float32(value)))

@@ -20,20 +20,20 @@ class ValueSpec(NamedTuple):
     Args:
         name: in the file.
         python_name: of the parameter of `forward`.
-        kind: "tensor", "sequence" or "optional".
+        container: "tensor", "sequence" or "optional".
         dtype: of its elements, or None where the file does not say it.
         shape: sizes, names of sizes, "?" for those without a name; or None.
     """
 
     name: str
     python_name: str
-    kind: str = "tensor"
+    container: str = "tensor"
     dtype: dtype | None = None
     shape: tuple[int | str, ...] | None = None
 
     def __str__(self) -> str:
         shape = "" if self.shape is None else f"[{', '.join(map(str, self.shape))}]"
-        return f"{str(self.dtype or self.kind).removeprefix('torch.')}{shape}"
+        return f"{str(self.dtype or self.container).removeprefix('torch.')}{shape}"
 
 
 class ImportedModule(GraphModule):
@@ -73,7 +73,7 @@ class ImportedModule(GraphModule):
         values = self._bind(args, kwargs)
         sizes: dict[str, tuple[int, str]] = {}
         for spec, value in zip(self.inputs, values, strict=True):
-            if spec.kind == "tensor":
+            if spec.container == "tensor":
                 check_input(self._get_name(), spec, value, sizes)
         return super().forward(*values)
 
@@ -95,7 +95,7 @@ class ImportedModule(GraphModule):
                 raise ArgumentError(self._get_name(), f"{name!r} {what}", described)
             values[known[name]] = value
         for index, spec in enumerate(self.inputs):
-            if spec.kind == "optional":
+            if spec.container == "optional":
                 values.setdefault(index, None)
             if index not in values:
                 raise ArgumentError(self._get_name(), f"input {spec.name!r} is missing", described)

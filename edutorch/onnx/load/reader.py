@@ -7,16 +7,14 @@ import os
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import ArgumentError, missing_extra
 from ..dtypes import dtype_name, from_onnx
 from .errors import HIGHEST_OPSET, LOWEST_OPSET, ModelFileError, UnsupportedOpError, damaged
-
-if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto
+from .protos import ModelProto, TensorProto
 
 Source = Any
 """A path, bytes, or a ModelProto."""
@@ -166,6 +164,19 @@ def external_path(name: str, location: str, folder: Path | None) -> Path:
             {"location": repr(location), "folder": folder}, "copy it beside the model",
         )  # fmt: skip
     return path
+
+
+def readable_name(name: str) -> str:
+    """Return a name to read in code: of a path the last two parts, without its bookkeeping.
+
+    >>> from edutorch.onnx.load.reader import readable_name
+    >>> readable_name("/encoder/layer.0/attention/MatMul_output_0")
+    'attention_MatMul'
+    """
+    base = name.partition(":")[0]
+    if "/" in base:
+        base = "_".join([part for part in base.split("/") if part][-2:])
+    return base.removesuffix("_output_0")[-60:] or "value"
 
 
 def plain(text: str, longest: int = 60) -> str:

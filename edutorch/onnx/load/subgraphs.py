@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...fx import GraphModule, Node
 from . import control
+from .attributes import attribute_value
 from .errors import damaged, unsupported
-from .reader import plain
+from .protos import NodeProto
+from .reader import plain, readable_name
 from .values import Facts
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
-
     from .importer import GraphImporter
+else:  # which imports this file
+    GraphImporter = Any
 
 
 def build_subgraph(
@@ -42,7 +44,8 @@ def build_subgraph(
     name = plain(graphs[0].name) or attribute
     module = GraphModule(inner.constants.referenced(), inner.graph, name)
     captured = tuple(importer.find_value(name, node.op_type) for name in inner.captured)
-    return importer.constants.add_module(f"{node.output[0]}_{attribute}", module), captured
+    path = f"{readable_name(node.output[0])}_{attribute}"
+    return importer.constants.add_module(path, module), captured
 
 
 def inputs_of(importer: GraphImporter, node: NodeProto) -> list[Any]:
@@ -53,8 +56,6 @@ def inputs_of(importer: GraphImporter, node: NodeProto) -> list[Any]:
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:
     """Return the attributes that are numbers."""
-    from .lowering import attribute_value
-
     graphs = ("then_branch", "else_branch", "body")
     return {a.name: attribute_value(a, node) for a in node.attribute if a.name not in graphs}
 
@@ -67,7 +68,7 @@ def add_call(
     call.meta["line"] = " ".join(filter(None, (node.op_type, plain(node.name))))
     for index, name in enumerate(node.output):
         if name:
-            value = importer.graph.call_function(getitem, (call, index), name=name)
+            value = importer.graph.call_function(getitem, (call, index), name=readable_name(name))
             value.meta |= {"line": call.meta["line"], "onnx": importer.facts.get(name, Facts())}
             importer.values[name] = value
 

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -91,6 +92,5 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
 
 
 def _entries() -> dict[str, dict[int, Callable[..., Any]]]:
-    from . import ops as _  # the files that fill the table
-
+    import_module(f"{__package__}.ops")  # the files that fill the table
     return _TABLE

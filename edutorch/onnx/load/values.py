@@ -138,7 +138,10 @@ def floats(value: Floats) -> list[float]:
     """Return the floats in a list or a tensor. Raises: NotKnownError: for a proxy."""
     if isinstance(value, Proxy):
         raise NotKnownError
-    return [float(element) for element in (value.flatten().tolist() if isinstance(value, Tensor) else value)]
+    return [
+        float(element)
+        for element in (value.flatten().tolist() if isinstance(value, Tensor) else value)
+    ]
 
 
 def number(value: Value) -> Any:
@@ -157,7 +160,10 @@ def literal(value: Value) -> Any:
     """Return a Python number for a 0-d constant, which reads better; else the value itself."""
     constant = facts(value).constant
     is_number = constant is not None and constant.ndim == 0 and constant.dtype.kind in "fiub"
-    return constant.item() if is_number and constant is not None else value
+    if constant is None or not is_number:
+        return value
+    # The shortest decimal of a float32, 0.1, is a longer one as a Python number.
+    return float(str(constant[()])) if constant.dtype == np.float32 else constant.item()
 
 
 def refuse(message: str) -> NoReturn:

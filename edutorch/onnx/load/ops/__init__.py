@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from . import (
-    activations, attention, casting, convolution, creation, elementwise, images, indexing, losses,
-    matrices, movement, normalization, pooling, quantization, random, recurrent, reductions,
-    resize, sequences, signal, training,
+    activations, attention, casting, convolution, creation, elementwise, images, indexing,
+    interpolation, losses, matrices, movement, normalization, pooling, quantization, random,
+    recurrent, reductions, sequences, signal, training,
 )  # fmt: skip
 
 __all__ = [
     "activations", "attention", "casting", "convolution", "creation", "elementwise", "images",
-    "indexing", "losses", "matrices", "movement", "normalization", "pooling", "quantization",
-    "random", "recurrent", "reductions", "resize", "sequences", "signal", "training",
+    "indexing", "interpolation", "losses", "matrices", "movement", "normalization", "pooling",
+    "quantization", "random", "recurrent", "reductions", "sequences", "signal", "training",
 ]  # fmt: skip

@@ -67,7 +67,7 @@ def hard_sigmoid(X: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
 @onnx_op("ThresholdedRelu")
 def thresholded_relu(X: Value, *, alpha: float = 1.0) -> Value:
     """X where it is above alpha, else 0."""
-    return torch.where(X > alpha, X, torch.zeros_like(X))
+    return torch.where(alpha < X, X, torch.zeros_like(X))
 
 
 @onnx_op("Shrink")

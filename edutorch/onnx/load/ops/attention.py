@@ -6,7 +6,7 @@ from typing import Any
 
 from ...dtypes import from_onnx
 from ..table import onnx_op
-from ..values import F, NotKnownError, Proxy, Value, dtype_of, rank_of, torch
+from ..values import F, NotKnownError, Proxy, Value, rank_of, torch
 
 INFINITE = float("-inf")
 
@@ -133,8 +133,3 @@ def rotary_embedding(
     if rotary_embedding_dim:
         result = torch.cat([result, data[..., rotary_embedding_dim:]], -1)
     return joined(result) if flat else result
-
-
-def own_dtype(value: Value) -> object:
-    """Return the dtype of a value."""
-    return dtype_of(value)

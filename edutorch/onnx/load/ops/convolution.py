@@ -80,7 +80,9 @@ def conv(
     count = rank_of(W) - 2
     # The kernel's size only matters for auto_pad, where it must be known.
     kernel = kernel_shape or (
-        [1] * count if not auto_pad.startswith("SAME") else [int(W.shape[i + 2]) for i in range(count)]
+        [1] * count
+        if not auto_pad.startswith("SAME")
+        else [int(W.shape[i + 2]) for i in range(count)]
     )
     window = window_of(X, kernel, strides, dilations, pads, auto_pad)
     padding = compact(window.before) if window.is_symmetric else 0
@@ -128,9 +130,7 @@ def beyond(result: Value, cut: Window, B: Value) -> Value:
     return padded(result - bias, cut) + bias
 
 
-def fitted(
-    X: Value, window: Window, extra: list[int], wanted: tuple[Sizes, str]
-) -> Window:
+def fitted(X: Value, window: Window, extra: list[int], wanted: tuple[Sizes, str]) -> Window:
     """Return a window with the padding that gives the wanted sizes of the result.
 
     Args:
@@ -165,12 +165,13 @@ def deform_conv(
     for axis, size in ((0, rows), (1, columns)):
         starts = torch.arange(size) * window.strides[axis] - window.before[axis]
         holes = torch.arange(window.kernel[axis]) * window.dilations[axis]
-        shape = [1, 1] if axis == 0 else [1, 1]
-        holes = holes.repeat_interleave(window.kernel[1]) if axis == 0 else holes.repeat(
-            window.kernel[0]
+        holes = (
+            holes.repeat_interleave(window.kernel[1])
+            if axis == 0
+            else holes.repeat(window.kernel[0])
         )
         starts = torch.reshape(starts, [size, 1] if axis == 0 else [1, size])
-        grids.append(torch.reshape(holes, [taps, *shape]) + starts + shifts[:, :, :, axis])
+        grids.append(torch.reshape(holes, [taps, 1, 1]) + starts + shifts[:, :, :, axis])
     y, x = grids  # n, groups of offsets, taps, rows, columns
     grid = torch.stack([2 * x / max(width - 1, 1) - 1, 2 * y / max(height - 1, 1) - 1], -1)
     pictures = torch.reshape(X, [n * offset_group, c // offset_group, height, width])

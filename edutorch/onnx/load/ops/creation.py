@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...dtypes import from_onnx
 from ..table import onnx_op
-from ..values import Ints, Value, dtype_of, facts, ints, number, refuse, torch
+from ..values import Ints, Value, dtype_of, ints, number, refuse, torch
 
 
 @onnx_op("ConstantOfShape")
@@ -31,8 +31,3 @@ def eye_like(input: Value, *, dtype: int | None = None, k: int = 0) -> Value:
     rows = torch.arange(input.shape[0]).unsqueeze(1)
     columns = torch.arange(input.shape[1])
     return (columns - rows == k).to(own)
-
-
-def known_dtype(value: Value) -> object:
-    """Return the dtype of a value, or None."""
-    return facts(value).dtype

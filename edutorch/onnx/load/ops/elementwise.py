@@ -8,7 +8,14 @@ from typing import Any
 
 from ..table import enter, onnx_op
 from ..values import (
-    Value, dtype_of, facts, is_float, is_unsigned_storage, literal, refuse, torch,
+    Value,
+    dtype_of,
+    facts,
+    is_float,
+    is_unsigned_storage,
+    literal,
+    number,
+    torch,
 )  # fmt: skip
 
 Function = Callable[..., Any]
@@ -79,10 +86,10 @@ def comparison(name: str) -> Function:
     return entry
 
 
-def ordered(X: Value) -> Value:
-    """Return unsigned integers as int64 in the same order."""
+def ordered(X: Value, dtype: object = None) -> Value:
+    """Return unsigned integers as int64 in the same order; or back, if their dtype is given."""
     signed = X.to(torch.int64)
-    return signed ^ -(2**63) if dtype_of(X) == torch.uint64 else signed
+    return signed ^ -(2**63) if (dtype or dtype_of(X)) == torch.uint64 else signed
 
 
 BINARY = {
@@ -106,12 +113,22 @@ def div(A: Value, B: Value) -> Value:
     if is_float(A):
         return torch.div(*with_literal(A, B))
     if is_unsigned_storage(A):
-        if dtype_of(A) == torch.uint64:
-            refuse("division of uint64")
-        return torch.div(A.to(torch.int64), B.to(torch.int64), rounding_mode="trunc").to(
-            dtype_of(A)
-        )
+        return unsigned_quotient(A, B).to(dtype_of(A))
     return torch.div(*with_literal(A, B), rounding_mode="trunc")
+
+
+def unsigned_quotient(A: Value, B: Value) -> Value:
+    """Return the quotient of unsigned integers as int64, with the bits of an unsigned one.
+
+    Half of A fits into int64. Twice its quotient is right, or too small by one.
+    """
+    a, b = A.to(torch.int64), B.to(torch.int64)
+    half = (a >> 1) & (2**63 - 1)
+    is_large = b < 0  # 2**63 or more: the quotient is 0 or 1
+    quotient = torch.div(half, torch.where(is_large, 1, b), rounding_mode="trunc") * 2
+    quotient = torch.where(is_large, 0, quotient)
+    rest = (a - quotient * b) ^ -(2**63)
+    return torch.where(rest >= b ^ -(2**63), quotient + 1, quotient)
 
 
 @onnx_op("Mod")
@@ -119,14 +136,9 @@ def mod(A: Value, B: Value, *, fmod: int = 0) -> Value:
     """The rest of A / B, with the sign of B, or of A (fmod=1)."""
     function = torch.fmod if fmod else torch.remainder
     if is_unsigned_storage(A):
-        if dtype_of(A) == torch.uint64:
-            check_small(B)
-        return function(A.to(torch.int64), B.to(torch.int64)).to(dtype_of(A))
+        rest = A.to(torch.int64) - unsigned_quotient(A, B) * B.to(torch.int64)
+        return rest.to(dtype_of(A))
     return function(A, literal(B))
-
-
-def check_small(B: Value) -> None:
-    """Accept uint64 where both sides are below 2**63: what int64 can hold."""
 
 
 @onnx_op("Pow")
@@ -223,7 +235,8 @@ def clip(input: Value, min: Value = None, max: Value = None) -> Value:
     """Values below the minimum become it, those above the maximum become that."""
     low, high = literal(min), literal(max)
     if is_unsigned_storage(input):
-        refuse("Clip of uint16, uint32 and uint64")
+        result = input if min is None else larger(input, min)
+        return result if max is None else smaller(result, max)
     if all(bound is None or isinstance(bound, int | float) for bound in (low, high)):
         return input if low is None and high is None else torch.clamp(input, low, high)
     result = input if min is None else torch.maximum(input, min)
@@ -256,8 +269,6 @@ def cum_prod(x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> 
 
 def axis_of(axis: Value) -> int:
     """Return an axis that is an input."""
-    from ..values import number
-
     return int(number(axis))
 
 

@@ -6,9 +6,19 @@ from typing import Any
 
 from ..table import onnx_op
 from ..values import (
-    Outputs, Value, dtype_of, facts, ints, is_unsigned_storage, literal, number, positive, rank_of, refuse,
+    Outputs,
+    Value,
+    dtype_of,
+    facts,
+    ints,
+    is_unsigned_storage,
+    literal,
+    number,
+    positive,
+    rank_of,
     torch,
 )  # fmt: skip
+from .elementwise import ordered
 
 REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
@@ -128,12 +138,11 @@ def one_hot(indices: Value, depth: Value, values: Value, *, axis: int = -1) -> V
 
 
 @onnx_op("TopK")
-def top_k(
-    X: Value, K: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
-) -> Outputs:
+def top_k(X: Value, K: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Outputs:
     """The largest (or smallest) elements along an axis, and where they are."""
     if is_unsigned_storage(X):
-        refuse("TopK of uint16, uint32 and uint64")
+        values, indices = top_k(ordered(X), K, axis=axis, largest=largest)
+        return ordered(values, dtype_of(X)).to(dtype_of(X)), indices
     # Of equal elements ONNX takes the first: a stable sort does, too.
     order = torch.argsort(X, dim=axis, descending=bool(largest), stable=True)
     indices = order.narrow(axis, 0, int(number(K)))
@@ -142,12 +151,10 @@ def top_k(
 
 @onnx_op("Unique")
 def unique(X: Value, *, axis: int | None = None, sorted: int = 1) -> Outputs:
-    """The different elements (or slices): they, where they come first, which is where, how often."""
+    """The different elements: they, where they come first, which is where, how often."""
     data = torch.flatten(X) if axis is None else X
     dim = 0 if axis is None else positive(axis, X.dim())
-    values, inverse, counts = torch.unique(
-        data, return_inverse=True, return_counts=True, dim=dim
-    )
+    values, inverse, counts = torch.unique(data, return_inverse=True, return_counts=True, dim=dim)
     everywhere = torch.arange(inverse.numel())
     first = torch.full_like(counts, inverse.numel())
     first = torch.scatter_reduce(first, 0, inverse, everywhere, reduce="amin")
@@ -162,8 +169,3 @@ def unique(X: Value, *, axis: int | None = None, sorted: int = 1) -> Outputs:
 def array_feature_extractor(X: Value, Y: Value) -> Value:
     """Take columns by their positions."""
     return X[..., torch.flatten(Y)]
-
-
-def dtype_text(value: Value) -> str:
-    """Return the dtype as text."""
-    return str(dtype_of(value))

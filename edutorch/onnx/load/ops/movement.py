@@ -8,7 +8,17 @@ from typing import Any
 
 from ..table import onnx_op
 from ..values import (
-    F, Floats, Ints, Outputs, Value, dtype_of, facts, ints, number, positive, rank_of, torch,
+    F,
+    Floats,
+    Ints,
+    Outputs,
+    Value,
+    facts,
+    ints,
+    number,
+    positive,
+    rank_of,
+    torch,
 )  # fmt: skip
 
 
@@ -146,9 +156,7 @@ def split_2(
 
 
 @onnx_op("Slice", since=10)
-def slice_10(
-    data: Value, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = None
-) -> Value:
+def slice_10(data: Value, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = None) -> Value:
     """Cut out a part, with a step; negative positions count from the end."""
     first, last = ints(starts), ints(ends)
     dims = list(range(len(first))) if axes is None else ints(axes)
@@ -165,7 +173,7 @@ def slice_10(
                                 step if step != 1 else None)  # fmt: skip
     if all(part == slice(None) for part in slices):
         return data
-    return data[tuple(slices)]
+    return data[slices[0] if len(slices) == 1 else tuple(slices)]
 
 
 def walked_backwards(data: Value, dim: int, part: slice) -> Value:
@@ -220,17 +228,13 @@ def padded_by_own(data: Value, dim: int, amounts: tuple[int, int], mode: str) ->
 
 
 @onnx_op("Pad")
-def pad_2(
-    data: Value, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
-) -> Value:
+def pad_2(data: Value, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0) -> Value:
     """Pad with its amounts as an attribute."""
     return pad(data, list(pads), value, mode=mode)
 
 
 @onnx_op("CenterCropPad")
-def center_crop_pad(
-    input_data: Value, shape: Ints, *, axes: Sequence[int] | None = None
-) -> Value:
+def center_crop_pad(input_data: Value, shape: Ints, *, axes: Sequence[int] | None = None) -> Value:
     """Cut or extend axes around their centre."""
     rank, targets = rank_of(input_data), ints(shape)
     dims = range(rank) if axes is None else [positive(dim, rank) for dim in axes]
@@ -260,9 +264,7 @@ def depth_to_space(input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
 def space_to_depth(input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """Move blocks of pixels into channels."""
     n, c, h, w = (input.shape[i] for i in range(4))
-    blocks = torch.reshape(
-        input, [n, c, h // blocksize, blocksize, w // blocksize, blocksize]
-    )
+    blocks = torch.reshape(input, [n, c, h // blocksize, blocksize, w // blocksize, blocksize])
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
     ordered = torch.permute(blocks, order)
     return torch.reshape(ordered, [n, c * blocksize**2, h // blocksize, w // blocksize])
@@ -290,7 +292,7 @@ def trilu(input: Value, k: Value = None, *, upper: int = 1) -> Value:
 @onnx_op("Upsample", since=9)
 def upsample_9(X: Value, scales: Floats, *, mode: str = "nearest") -> Value:
     """Resize by scales, before there was Resize."""
-    from .resize import resize
+    from .interpolation import resize
 
     return resize(X, None, scales, mode=mode, coordinate_transformation_mode="asymmetric",
                   nearest_mode="floor")  # fmt: skip
@@ -300,8 +302,3 @@ def upsample_9(X: Value, scales: Floats, *, mode: str = "nearest") -> Value:
 def upsample_7(X: Value, *, scales: Sequence[float], mode: str = "nearest") -> Value:
     """Upsample with its scales as an attribute."""
     return upsample_9(X, list(scales), mode=mode)
-
-
-def dtype_name_of(value: Value) -> str:
-    """Return the name of a value's dtype, for errors."""
-    return str(dtype_of(value))

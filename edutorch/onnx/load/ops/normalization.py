@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..table import onnx_op
-from ..values import F, Value, dtype_of, facts, is_float, literal, number, positive, rank_of, torch
+from ..values import F, Value, dtype_of, facts, number, positive, rank_of, torch
 
 
 @onnx_op("BatchNormalization")
@@ -27,9 +27,7 @@ def batch_normalization(
 
 
 @onnx_op("InstanceNormalization")
-def instance_normalization(
-    input: Value, scale: Value, B: Value, *, epsilon: float = 1e-5
-) -> Value:
+def instance_normalization(input: Value, scale: Value, B: Value, *, epsilon: float = 1e-5) -> Value:
     """Normalize each channel of each sample."""
     return F.instance_norm(input, weight=scale, bias=B, eps=epsilon)
 
@@ -145,8 +143,3 @@ def dropout(
 def dropout_7(data: Value, *, ratio: float = 0.5, outputs: int = 1) -> Any:
     """The input: what Dropout did when a model did not train, up to opset 11."""
     return data if outputs == 1 else (data, torch.ones_like(data, dtype=torch.bool))
-
-
-def known_float(value: Value) -> bool:
-    """Return True for floats."""
-    return is_float(value) and literal(value) is value

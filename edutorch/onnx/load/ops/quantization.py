@@ -7,7 +7,15 @@ from typing import Any
 from ...dtypes import from_onnx
 from ..table import onnx_op
 from ..values import (
-    Outputs, Value, dtype_of, facts, is_unsigned_storage, positive, rank_of, refuse, torch,
+    Outputs,
+    Value,
+    dtype_of,
+    facts,
+    is_unsigned_storage,
+    positive,
+    rank_of,
+    refuse,
+    torch,
 )  # fmt: skip
 from .convolution import Sizes, conv
 
@@ -40,7 +48,9 @@ def quantize_linear(
     if dtype.is_floating_point:
         refuse("quantization to float8")
     bits, wide = 8 * dtype.itemsize, torch.float32
-    low, high = (0, 2**bits - 1) if "uint" in str(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    low, high = (
+        (0, 2**bits - 1) if "uint" in str(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
     ratio = torch.round(x.to(wide) / spread(y_scale, x, axis, block_size).to(wide))
     if y_zero_point is not None:
         ratio = ratio + spread(y_zero_point, x, axis, block_size).to(torch.int32)

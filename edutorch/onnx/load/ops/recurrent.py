@@ -17,7 +17,7 @@ NEED_ALPHA = {
     "hardsigmoid": 0.2, "elu": 1.0,
 }  # fmt: skip
 NEED_BETA = {"affine": 0.0, "scaledtanh": 1.0, "hardsigmoid": 0.5}
-"""Activations with numbers of their own, and what these are by default."""
+"""Activations with constants of their own, and what these are by default."""
 
 
 def activation(name: str, alpha: float, beta: float) -> Function:
@@ -37,14 +37,14 @@ def activation(name: str, alpha: float, beta: float) -> Function:
 
 def activations_of(
     names: Sequence[str] | None, default: list[str], count: int,
-    numbers: tuple[Sequence[float] | None, Sequence[float] | None],
+    constants: tuple[Sequence[float] | None, Sequence[float] | None],
 ) -> list[list[Function]]:  # fmt: skip
     """Return the activations of each direction.
 
     Args:
-        numbers: alpha and beta of those that have them, in order.
+        constants: alpha and beta of those that have them, in order.
     """
-    alphas, betas = (list(values or []) for values in numbers)
+    alphas, betas = (list(values or []) for values in constants)
     chosen = []
     for name in names or default * count:
         key = name.lower()
@@ -164,8 +164,8 @@ def gru(
 ) -> Outputs:  # fmt: skip
     """A gated recurrent unit: gates z (update) and r (reset), candidate h."""
     only_tensors(X)
-    numbers = (activation_alpha, activation_beta)
-    functions = activations_of(activations, ["Sigmoid", "Tanh"], len(W), numbers)
+    constants = (activation_alpha, activation_beta)
+    functions = activations_of(activations, ["Sigmoid", "Tanh"], len(W), constants)
 
     def cell(i: int) -> Step:
         f, g = (limited(function, clip) for function in functions[i])
@@ -204,8 +204,8 @@ def lstm(
 ) -> Outputs:  # fmt: skip
     """Long short-term memory: gates i, o, f and the candidate c; P lets gates look at the cell."""
     only_tensors(X)
-    numbers = (activation_alpha, activation_beta)
-    functions = activations_of(activations, ["Sigmoid", "Tanh", "Tanh"], len(W), numbers)
+    constants = (activation_alpha, activation_beta)
+    functions = activations_of(activations, ["Sigmoid", "Tanh", "Tanh"], len(W), constants)
 
     def cell(i: int) -> Step:
         f_gate, g, h_out = (limited(function, clip) for function in functions[i])

@@ -7,7 +7,16 @@ from typing import Any
 
 from ..table import enter, onnx_op
 from ..values import (
-    Ints, Value, dtype_of, facts, ints, is_float, is_unsigned_storage, positive, rank_of, refuse,
+    Ints,
+    Value,
+    dtype_of,
+    facts,
+    ints,
+    is_float,
+    is_unsigned_storage,
+    positive,
+    rank_of,
+    refuse,
     torch,
 )  # fmt: skip
 
@@ -157,17 +166,13 @@ for op_type, (function, noop, first) in REDUCTIONS.items():
 
 
 @onnx_op("ArgMax")
-def arg_max(
-    data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-) -> Value:
+def arg_max(data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
     """The position of the largest element along an axis."""
     return position(torch.argmax, data, axis, (keepdims, select_last_index))
 
 
 @onnx_op("ArgMin")
-def arg_min(
-    data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-) -> Value:
+def arg_min(data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
     """The position of the smallest element along an axis."""
     return position(torch.argmin, data, axis, (keepdims, select_last_index))
 

@@ -36,9 +36,7 @@ def sequence_empty(*, dtype: int = 1) -> list[Value]:
 
 
 @onnx_op("SequenceInsert")
-def sequence_insert(
-    input_sequence: Value, tensor: Value, position: Value = None
-) -> list[Value]:
+def sequence_insert(input_sequence: Value, tensor: Value, position: Value = None) -> list[Value]:
     """A list with one tensor more, by default at its end."""
     known_only_later((input_sequence,))
     index = len(input_sequence) if position is None else int(number(position))

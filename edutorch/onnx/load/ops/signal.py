@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dtypes import from_onnx
 from ..table import onnx_op
-from ..values import F, Value, is_float, number, refuse, torch
+from ..values import Value, number, refuse, torch
 
 
 @onnx_op("DFT", since=20)
@@ -76,9 +76,7 @@ def window(size: Value, periodic: int, dtype: int, weights: tuple[float, ...]) -
     count = int(number(size))
     divisor = count if periodic else max(count - 1, 1)
     angle = torch.arange(count, dtype=torch.float64) * (2 * math.pi / divisor)
-    result: Any = sum(
-        (-1) ** i * weight * torch.cos(angle * i) for i, weight in enumerate(weights)
-    )
+    result: Any = sum((-1) ** i * weight * torch.cos(angle * i) for i, weight in enumerate(weights))
     return result.to(own)
 
 
@@ -123,8 +121,3 @@ def mel_weight_matrix(
         columns.append(column)
     own = from_onnx(output_datatype)
     return torch.tensor(columns, dtype=torch.float64).t().to(own)
-
-
-def is_real(value: Value) -> bool:
-    """Return True for floats."""
-    return is_float(value) and F is not None
