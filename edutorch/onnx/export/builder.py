@@ -159,7 +159,13 @@ class Builder:
 
     def unsqueeze(self, value: Value, *axes: int) -> Value:
         """Return a value with further axes of size 1."""
-        return self.op("Unsqueeze", value, self.const(list(axes), np.int64))
+        made = self.op("Unsqueeze", value, self.const(list(axes), np.int64))
+        if value.shape is not None and value.dtype is not None:
+            shape = list(value.shape)
+            for axis in sorted(axis % (len(shape) + len(axes)) for axis in axes):
+                shape.insert(axis, 1)
+            made.type, made.shape = value.type, ir.Shape(shape)
+        return made
 
     def squeeze(self, value: Value, *axes: int) -> Value:
         """Return a value without some axes of size 1."""

@@ -11,7 +11,15 @@ import numpy as np
 from ...fx.node import Node
 from .builder import Builder, Value, is_value, numpy_type
 from .elementwise import clamp, number, pair
-from .movement import flat_positions, getitem, is_static, rank, scattered
+from .movement import (
+    flat_positions,
+    getitem,
+    is_mask,
+    is_static,
+    mask_like,
+    rank,
+    scattered,
+)  # fmt: skip
 from .reductions import axes_of, reduce
 from .table import Unsupported, entry
 
@@ -166,10 +174,8 @@ def xlogy(b: Builder, node: Node, input: Any, other: Any) -> Value:
 
 @entry("op:erfc")
 def erfc(b: Builder, node: Node, input: Value) -> Value:
-    """1 - erf(x), in double precision."""
-    wide = b.op("Erf", b.cast(input, np.float64))
-    rest = b.op("Sub", b.const(1.0, np.float64), wide)
-    return b.op("Cast", rest, to=int(b.tensor(0, node.meta["dtype"]).dtype))
+    """1 - erf(x): far from 0 it has few digits, since ONNX has no erfc."""
+    return b.op("Sub", number(b, node, 1), b.op("Erf", b.cast(input, node.meta["dtype"])))
 
 
 @entry("op:gcd", "op:lcm")
@@ -201,6 +207,52 @@ EUCLID_STEPS = {1: 13, 2: 24, 4: 47, 8: 92}
 def full_like(b: Builder, node: Node, input: Value, fill_value: Any, **settings: Any) -> Value:
     """One number in the shape of another array."""
     return b.op("Expand", b.tensor(fill_value, node.meta["dtype"]), b.shape(input))
+
+
+@entry("numpy:broadcast_arrays")
+def broadcast_arrays(b: Builder, node: Node, *arrays: Any) -> tuple[Value, ...]:
+    """Arrays in their common shape."""
+    values = [a if is_value(a) else b.const(a) for a in arrays]
+    zeros = [b.op("Mul", b.cast(v, np.float32), b.const(0, np.float32)) for v in values]
+    total = zeros[0]
+    for zero in zeros[1:]:
+        total = b.op("Add", total, zero)
+    return tuple(b.op("Expand", value, b.shape(total)) for value in values)
+
+
+@entry("numpy:cumprod", "op:cumprod")
+def cumprod(b: Builder, node: Node, input: Value, dim: int = 0, **settings: Any) -> Value:
+    """Running products: each is that of what a triangle of ones leaves."""
+    size = input.shape[dim] if rank(input) else 1
+    if rank(input) == 0:
+        return b.op("Identity", b.cast(input, node.meta["dtype"]))
+    if not isinstance(size, int) or size > LARGEST_TRIANGLE:
+        raise Unsupported(f"cumprod over more than {LARGEST_TRIANGLE} elements")
+    last = [*(a for a in range(rank(input)) if a != dim % rank(input)), dim % rank(input)]
+    value = b.op("Transpose", b.cast(input, node.meta["dtype"]), perm=last)
+    rows = b.op("Unsqueeze", value, b.const([-2], np.int64))
+    kept = b.op("Where", b.const(np.tri(size, dtype=np.bool_)), rows, number(b, node, 1))
+    product = b.op("ReduceProd", kept, b.const([-1], np.int64), keepdims=0)
+    return b.op("Transpose", product, perm=np.argsort(last).tolist())
+
+
+LARGEST_TRIANGLE = 512
+
+
+@entry("op:logcumsumexp")
+def logcumsumexp(b: Builder, node: Node, input: Value, dim: int) -> Value:
+    """log of running sums of exp: each is that of what a triangle leaves."""
+    if rank(input) == 0:
+        return b.op("Identity", input)
+    size = input.shape[dim]
+    if not isinstance(size, int) or size > LARGEST_TRIANGLE:
+        raise Unsupported(f"logcumsumexp over more than {LARGEST_TRIANGLE} elements")
+    last = [*(a for a in range(rank(input)) if a != dim % rank(input)), dim % rank(input)]
+    rows = b.op("Unsqueeze", b.op("Transpose", input, perm=last), b.const([-2], np.int64))
+    triangle = b.const(np.tri(size, dtype=np.bool_))
+    kept = b.op("Where", triangle, rows, number(b, node, -math.inf))
+    total = b.op("ReduceLogSumExp", kept, b.const([-1], np.int64), keepdims=0)
+    return b.op("Transpose", total, perm=np.argsort(last).tolist())
 
 
 @entry("numpy:broadcast_to")
@@ -328,7 +380,12 @@ def index_put_forward(
 
 
 def put_at(b: Builder, node: Node, input: Value, index: Any, values: Any, reduction: str) -> Value:
-    """Write or add values at an index, by the numbers of the elements."""
+    """Write or add values at an index, by the positions of the elements."""
+    if is_mask(index) and (not is_value(values) or rank(values) == 0):
+        dtype = node.meta["dtype"]
+        value = b.tensor(values, dtype)
+        value = b.op("Add", input, value) if reduction == "add" else value
+        return b.op("Where", mask_like(b, input, index), value, input)
     if not is_static(input):
         raise Unsupported("a write at an index of a tensor with dynamic sizes")
     positions = getitem(b, node, flat_positions(b, input), index)
@@ -358,12 +415,24 @@ def index_fill(b: Builder, node: Node, input: Value, dim: int, index: Value, val
     return put_slices(b, node, input, dim, index, filled, "none")
 
 
+def reads_slice(input: Value, value: Value) -> bool:
+    """Return True if a value lacks the axis that a single number chooses."""
+    return value.shape is None or rank(value) < rank(input)
+
+
 def put_slices(
     b: Builder, node: Node, input: Value, dim: int, index: Value, value: Value, reduction: str
 ) -> Value:
     """Write or add slices of an axis."""
     if rank(input) == 0:
-        raise Unsupported("a tensor without axes")
+        value = b.op("Reshape", value, b.const([-1], np.int64))
+        wide = b.op("Reshape", b.cast(index, np.int64), b.const([-1], np.int64))
+        written = b.op(
+            "ScatterElements", b.unsqueeze(input, 0), wide, value, axis=0, reduction=reduction
+        )
+        return b.op("Reshape", written, b.const([], np.int64))
+    if rank(index) == 0:
+        value = b.unsqueeze(value, dim % rank(input)) if reads_slice(input, value) else value
     shape = [1] * rank(input)
     shape[dim] = -1
     numbers = b.op("Reshape", b.cast(index, np.int64), b.const(shape, np.int64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def register_unary(name: str, op_type: str) -> None:
         input = input if is_value(input) else b.const(input, node.meta["dtype"])
         if op_type in FLOAT_ONLY and numpy_type(input).kind in "iub":
             input = b.cast(input, node.meta["dtype"])
+        if op_type in DOUBLE_FORMS and numpy_type(input).itemsize == 8:
+            return DOUBLE_FORMS[op_type](b, input)
         return b.op(op_type, input)
 
 
@@ -42,6 +45,28 @@ FLOAT_ONLY = {
     "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Reciprocal",
 }  # fmt: skip
 """ONNX's functions that take no integers: these are converted, as our ops do it."""
+
+
+def half_difference(b: Builder, x: Value, op_type: str) -> Value:
+    """Return (exp(x) ± exp(-x)) / 2."""
+    both = b.op(op_type, b.op("Exp", x), b.op("Exp", b.op("Neg", x)))
+    return b.op("Mul", both, b.const(0.5, np.float64))
+
+
+def inverse_sinh(b: Builder, x: Value) -> Value:
+    """Return asinh(x) = sign(x) · log(|x| + √(x² + 1))."""
+    size = b.op("Abs", x)
+    root = b.op("Sqrt", b.op("Add", b.op("Mul", x, x), b.const(1.0, np.float64)))
+    return b.op("Mul", b.op("Sign", x), b.op("Log", b.op("Add", size, root)))
+
+
+DOUBLE_FORMS: dict[str, Callable[[Builder, Value], Value]] = {
+    "Tan": lambda b, x: b.op("Div", b.op("Sin", x), b.op("Cos", x)),
+    "Sinh": lambda b, x: half_difference(b, x, "Sub"),
+    "Cosh": lambda b, x: half_difference(b, x, "Add"),
+    "Asinh": inverse_sinh,
+}
+"""Functions that onnxruntime has in single precision only."""
 
 for _name, _op_type in UNARY.items():
     register_unary(_name, _op_type)
@@ -281,8 +306,9 @@ def exp2(b: Builder, node: Node, input: Value) -> Value:
 def expm1(b: Builder, node: Node, input: Value) -> Value:
     """exp(x) - 1, as 2 · sinh(x / 2) · exp(x / 2), which is exact near 0."""
     half = b.op("Mul", b.cast(input, node.meta["dtype"]), number(b, node, 0.5))
-    doubled = b.op("Mul", b.op("Sinh", half), number(b, node, 2.0))
-    return b.op("Mul", doubled, b.op("Exp", half))
+    is_double = np.dtype(node.meta["dtype"]).itemsize == 8
+    sinh = half_difference(b, half, "Sub") if is_double else b.op("Sinh", half)
+    return b.op("Mul", b.op("Mul", sinh, number(b, node, 2.0)), b.op("Exp", half))
 
 
 @entry("op:log1p", "numpy:log1p")

@@ -265,13 +265,9 @@ def index_select(
 ) -> Value:
     """Elements of an axis by their numbers."""
     index, value = settings.get("index", index), settings.get("weight", input)
-    value = value if rank(value) else b.unsqueeze(value, 0)
-    picked = b.op("Gather", value, b.cast(index, np.int64), axis=dim)
-    return (
-        b.op("Reshape", picked, b.const(list(node.meta["shape"]), np.int64))
-        if (node.meta["shape"] == () and rank(index))
-        else picked
-    )
+    if rank(value):
+        return b.op("Gather", value, b.cast(index, np.int64), axis=dim)
+    return b.op("Gather", b.unsqueeze(value, 0), b.cast(index, np.int64), axis=0)
 
 
 @entry("op:gather", "numpy:take_along_axis")
@@ -310,14 +306,12 @@ def scattered(
         parts = [
             b.unsqueeze(v, 0) if is_value(v) and not rank(v) else v for v in (input, wide, src)
         ]
-        shaped = [b.like(v, v.dtype.numpy(), [1]) if is_value(v) and v.dtype else v for v in parts]
-        return b.op("Reshape", scattered(b, node, shaped[0], 0, shaped[1], shaped[2], reduction),
-                    b.const([], np.int64))  # fmt: skip
+        written = scattered(b, node, parts[0], 0, parts[1], parts[2], reduction)
+        return b.op("Reshape", written, b.const([], np.int64))
     if not rank(index):
-        wide = b.like(b.unsqueeze(wide, 0), np.int64, [1])
-        index = wide
-    if is_value(src) and rank(src) == 0 and src.dtype is not None:
-        src = b.like(b.unsqueeze(src, 0), src.dtype.numpy(), [1])
+        wide = index = b.unsqueeze(wide, 0)
+    if is_value(src) and not rank(src):
+        src = b.unsqueeze(src, 0)
     if is_value(src) and rank(src) == rank(index):
         ends = b.op("Shape", wide)
         source = b.op("Slice", src, b.const([0] * rank(index), np.int64), ends)
@@ -336,6 +330,10 @@ def setitem(b: Builder, node: Node, input: Value, value: Any, index: Any) -> Val
 @entry("program:set_item")
 def set_item(b: Builder, node: Node, input: Value, index: Any, values: Any) -> Value:
     """Elements replaced: the positions of all elements are indexed as x is, and scattered to."""
+    if is_mask(index) and (not is_value(values) or rank(values) == 0):
+        return b.op(
+            "Where", mask_like(b, input, index), b.tensor(values, node.meta["dtype"]), input
+        )
     if not is_static(input):
         return set_range(b, node, input, index, values)
     positions = getitem(b, node, flat_positions(b, input), index)
@@ -343,6 +341,19 @@ def set_item(b: Builder, node: Node, input: Value, index: Any, values: Any) -> V
     flat = [b.op("Reshape", v, b.const([-1], np.int64)) for v in (input, positions, source)]
     written = b.op("ScatterElements", *flat, axis=0)
     return b.op("Reshape", written, b.shape(input))
+
+
+def is_mask(index: Any) -> bool:
+    """Return True for an index that is one tensor of bools."""
+    (mask,) = index if isinstance(index, tuple) and len(index) == 1 else (index,)
+    return is_value(mask) and numpy_type(mask).kind == "b"
+
+
+def mask_like(b: Builder, input: Value, index: Any) -> Value:
+    """Return a mask with as many axes as the input: those that it lacks follow."""
+    mask = index[0] if isinstance(index, tuple) else index
+    missing = range(rank(mask), rank(input))
+    return b.unsqueeze(mask, *missing) if missing else mask
 
 
 def is_static(value: Value) -> bool:

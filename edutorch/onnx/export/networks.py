@@ -83,7 +83,7 @@ def max_pool(
     spatial = len(kernel_size)
     value = b.unsqueeze(input, 0) if rank(input) == spatial + 1 else input
     pooled = b.op(
-        "MaxPool", value, kernel_shape=list(kernel_size), strides=list(stride or kernel_size),
+        "MaxPool", value, kernel_shape=list(kernel_size), strides=list(stride) or list(kernel_size),
         pads=[*padding, *padding], dilations=list(dilation), ceil_mode=int(ceil_mode),
     )  # fmt: skip
     return pooled if value is input else b.squeeze(pooled, 0)
@@ -102,7 +102,7 @@ def avg_pool(
         axes = list(range(rank(input) - len(kernel_size), rank(input)))
         return b.op("ReduceMean", input, b.const(axes, np.int64), keepdims=1)
     return b.op(
-        "AveragePool", input, kernel_shape=list(kernel_size), strides=list(stride or kernel_size),
+        "AveragePool", input, kernel_shape=list(kernel_size), strides=list(stride) or list(kernel_size),
         pads=[*padding, *padding], ceil_mode=int(ceil_mode),
         count_include_pad=int(count_include_pad),
     )  # fmt: skip
