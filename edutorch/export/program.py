@@ -301,8 +301,8 @@ def flatten_call(spec: CallSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
     Raises: ProgramInputError: there are others than the program has.
     """
-    leaves, found = tree_flatten((args, kwargs))
-    if found == spec.in_spec:
+    leaves, spec_of_call = tree_flatten((args, kwargs))
+    if spec_of_call == spec.in_spec:
         return leaves
     count = len(spec.in_spec.children_specs[0].children_specs)
     values = dict(zip(spec.names, args, strict=False))
@@ -317,11 +317,11 @@ def flatten_call(spec: CallSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     values |= kwargs
     ordered = [values[name] for name in spec.names]
     named = dict(zip(spec.names[count:], ordered[count:], strict=True))
-    leaves, found = tree_flatten((tuple(ordered[:count]), named))
-    if found != spec.in_spec:
+    leaves, spec_of_call = tree_flatten((tuple(ordered[:count]), named))
+    if spec_of_call != spec.in_spec:
         raise ProgramInputError(
             "module", "the arguments have another structure than the program's",
-            {"program": spec.in_spec, "call": found},
+            {"program": spec.in_spec, "call": spec_of_call},
         )  # fmt: skip
     return leaves
 

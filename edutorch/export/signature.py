@@ -70,11 +70,11 @@ class ExportGraphSignature:
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]
 
-    def _targets(self, kind: InputKind) -> tuple[str, ...]:
-        return tuple(str(spec.target) for spec in self.input_specs if spec.kind is kind)
+    def _targets(self, wanted: InputKind) -> tuple[str, ...]:
+        return tuple(str(spec.target) for spec in self.input_specs if spec.kind is wanted)
 
-    def _by_name(self, kind: InputKind) -> dict[str, str]:
-        return {s.arg.name: str(s.target) for s in self.input_specs if s.kind is kind}
+    def _by_name(self, wanted: InputKind) -> dict[str, str]:
+        return {s.arg.name: str(s.target) for s in self.input_specs if s.kind is wanted}
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -128,8 +128,8 @@ class ExportGraphSignature:
         """The name of each input that the program writes, by the name of its new value."""
         return self._mutations(OutputKind.USER_INPUT_MUTATION)
 
-    def _mutations(self, kind: OutputKind) -> dict[str, str]:
-        return {s.arg.name: str(s.target) for s in self.output_specs if s.kind is kind}
+    def _mutations(self, wanted: OutputKind) -> dict[str, str]:
+        return {s.arg.name: str(s.target) for s in self.output_specs if s.kind is wanted}
 
     def __str__(self) -> str:
         lines = ["# inputs"]

@@ -169,8 +169,8 @@ def test_training_mode_writes_the_buffers_of_each_call():
     module = nn.BatchNorm1d(3)
     before = module.running_mean.clone()
     program = export(module, (torch.randn(4, 3),), dynamic_shapes=({0: Dim("n", min=2)},))
-    kinds = {spec.kind for spec in program.graph_signature.output_specs}
-    assert OutputKind.BUFFER_MUTATION in kinds
+    uses = {spec.kind for spec in program.graph_signature.output_specs}
+    assert OutputKind.BUFFER_MUTATION in uses
     assert_same(before, module.running_mean)
     x = torch.randn(7, 3)
     running = program.module()

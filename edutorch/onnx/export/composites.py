@@ -326,18 +326,18 @@ def read_region(
     """A strided view of memory, as elements picked by their numbers."""
     ordered = b.op("Transpose", input, perm=list(order)) if rank(input) else input
     flat = b.op("Reshape", ordered, b.const([-1], np.int64))
-    return b.op("Gather", flat, b.const(region_numbers(offset, shape, strides)), axis=0)
+    return b.op("Gather", flat, b.const(region_positions(offset, shape, strides)), axis=0)
 
 
-def region_numbers(offset: Any, shape: Sequence[Any], strides: Sequence[Any]) -> np.ndarray:
+def region_positions(offset: Any, shape: Sequence[Any], strides: Sequence[Any]) -> np.ndarray:
     """Return the number of each element of a strided view."""
     if not all(isinstance(n, int) for n in (offset, *shape, *strides)):
         raise Unsupported("a strided view of a dynamic shape")
-    numbers = np.full(tuple(shape), offset, np.int64)
+    positions = np.full(tuple(shape), offset, np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         steps = np.arange(size) * stride
-        numbers += steps.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    return numbers
+        positions += steps.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return positions
 
 
 @entry("program:write_region")
@@ -348,9 +348,9 @@ def write_region(
     """A strided view of memory written."""
     ordered = b.op("Transpose", input, perm=list(order)) if rank(input) else input
     flat = b.op("Reshape", ordered, b.const([-1], np.int64))
-    numbers = region_numbers(offset, shape, strides).reshape(-1)
+    positions = region_positions(offset, shape, strides).reshape(-1)
     source = b.op("Reshape", b.cast(values, node.meta["dtype"]), b.const([-1], np.int64))
-    written = b.op("ScatterElements", flat, b.const(numbers), source, axis=0)
+    written = b.op("ScatterElements", flat, b.const(positions), source, axis=0)
     back = b.op("Reshape", written, b.shape(ordered))
     return b.op("Transpose", back, perm=np.argsort(order).tolist()) if rank(input) else back
 
@@ -435,8 +435,8 @@ def put_slices(
         value = b.unsqueeze(value, dim % rank(input)) if reads_slice(input, value) else value
     shape = [1] * rank(input)
     shape[dim] = -1
-    numbers = b.op("Reshape", b.cast(index, np.int64), b.const(shape, np.int64))
-    spread = b.op("Expand", numbers, b.shape(value))
+    column = b.op("Reshape", b.cast(index, np.int64), b.const(shape, np.int64))
+    spread = b.op("Expand", column, b.shape(value))
     return b.op("ScatterElements", input, spread, value, axis=dim, reduction=reduction)
 
 
@@ -479,13 +479,13 @@ def inv(b: Builder, node: Node, A: Value) -> Value:
     if size < 2:
         return b.op("Reciprocal", A)
     rows = [[r for r in range(size) if r != i] for i in range(size)]
-    numbers = np.array(
+    positions = np.array(
         [[[[r * size + c for c in rows[i]] for r in rows[j]] for j in range(size)]
          for i in range(size)]
     )  # fmt: skip
     batch = rank(A) - 2
     flat = b.op("Reshape", A, b.const([0] * batch + [-1], np.int64))
-    minors = b.op("Det", b.op("Gather", flat, b.const(numbers), axis=batch))
+    minors = b.op("Det", b.op("Gather", flat, b.const(positions), axis=batch))
     signs = b.const((-1.0) ** np.add.outer(range(size), range(size)), node.meta["dtype"])
     whole = b.unsqueeze(b.op("Det", A), -1, -2)
     return b.op("Div", b.op("Mul", minors, signs), whole)

@@ -84,11 +84,11 @@ def pair(b: Builder, node: Node, first: Any, second: Any) -> tuple[Value, Value]
 def compared(b: Builder, first: Any, second: Any) -> tuple[Value, Value]:
     """Return two operands of a comparison in one dtype."""
     types = [numpy_type(value) for value in (first, second) if is_value(value)]
-    numbers = [value for value in (first, second) if not is_value(value)]
+    scalars = [value for value in (first, second) if not is_value(value)]
     dtype = np.result_type(*types)
-    if any(isinstance(number, float) for number in numbers) and dtype.kind in "iub":
+    if any(isinstance(number, float) for number in scalars) and dtype.kind in "iub":
         dtype = np.dtype(np.float32)
-    if any(isinstance(number, int) for number in numbers) and dtype.kind == "b":
+    if any(isinstance(number, int) for number in scalars) and dtype.kind == "b":
         dtype = np.dtype(np.int64)
     return b.tensor(first, dtype), b.tensor(second, dtype)
 
@@ -250,11 +250,13 @@ def logical_not(b: Builder, node: Node, input: Value) -> Value:
 @entry("op:sign", "numpy:sign")
 def sign(b: Builder, node: Node, input: Value) -> Value:
     """-1, 0 or 1; of NaN, 0."""
-    kind = numpy_type(input).kind
-    if kind == "b":
+    family = numpy_type(input).kind
+    if family == "b":
         return b.op("Identity", input)
     value = b.op("Sign", input)
-    return value if kind != "f" else b.op("Where", b.op("IsNaN", input), number(b, node, 0), value)
+    if family != "f":
+        return value
+    return b.op("Where", b.op("IsNaN", input), number(b, node, 0), value)
 
 
 @entry("op:clamp")

@@ -23,7 +23,7 @@ from ...export.signature import ConstantArgument, InputKind, OutputKind, TensorA
 from ...fx.graph_module import GraphModule
 from ...fx.node import Node, map_aggregate
 from ...nn import Module
-from . import composites, elementwise, movement, networks, reductions
+from . import composites, elementwise, movement, networks, polynomials, reductions
 from .builder import Builder, is_value, require_onnx
 from .control import CONTROL, symbolic
 from .model import ONNXProgram
@@ -34,7 +34,7 @@ __all__ = ["export"]
 
 OPSETS = range(18, 24)
 IR_VERSION = 11
-FAMILIES = (composites, elementwise, movement, networks, reductions)
+FAMILIES = (composites, elementwise, movement, networks, polynomials, reductions)
 """The modules whose import fills the table."""
 
 

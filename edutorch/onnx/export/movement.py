@@ -155,8 +155,8 @@ def roll(b: Builder, node: Node, input: Value, shifts: Any, dims: Any = None) ->
 def triangle(b: Builder, node: Node, input: Value, diagonal: Any = 0, k: Any = 0) -> Value:
     """A triangle of a matrix, zeros elsewhere."""
     upper = 1 if getattr(node.target, "__name__", "") == "triu" else 0
-    kind = numpy_type(input)
-    small = (kind.kind in "bi" and kind.itemsize < 8) or kind.kind == "u"
+    dtype = numpy_type(input)
+    small = (dtype.kind in "bi" and dtype.itemsize < 8) or dtype.kind == "u"
     value = b.cast(input, np.int64) if small else input
     band = b.op("Trilu", value, b.tensor(diagonal or k, np.int64), upper=upper)
     return b.op("Cast", band, to=int(input.dtype)) if small else band
@@ -265,9 +265,13 @@ def index_select(
 ) -> Value:
     """Elements of an axis by their numbers."""
     index, value = settings.get("index", index), settings.get("weight", input)
-    if rank(value):
-        return b.op("Gather", value, b.cast(index, np.int64), axis=dim)
-    return b.op("Gather", b.unsqueeze(value, 0), b.cast(index, np.int64), axis=0)
+    numeral = b.cast(index, np.int64)
+    if rank(value) == 0:
+        value, dim = b.unsqueeze(value, 0), 0
+    elif "weight" not in settings and rank(index) == 0:  # it keeps its axis
+        numeral = b.unsqueeze(numeral, 0)
+    picked = b.op("Gather", value, numeral, axis=dim)
+    return picked if len(node.meta["shape"]) else b.op("Reshape", picked, b.const([], np.int64))
 
 
 @entry("op:gather", "numpy:take_along_axis")
@@ -452,10 +456,10 @@ def arange(
     """Numbers in equal steps."""
     if end is None:
         start, end = 0, start
-    kind = np.dtype(dtype.numpy)
-    wide = kind if kind in (np.int64, np.float32, np.float64) else np.dtype(np.int64)
-    numbers = b.op("Range", *(b.tensor(bound, wide) for bound in (start, end, step)))
-    return numbers if wide == kind else b.cast(numbers, kind)
+    target = np.dtype(dtype.numpy)
+    wide = target if target in (np.int64, np.float32, np.float64) else np.dtype(np.int64)
+    steps = b.op("Range", *(b.tensor(bound, wide) for bound in (start, end, step)))
+    return steps if wide == target else b.cast(steps, target)
 
 
 @entry("new:eye")

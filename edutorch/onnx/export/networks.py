@@ -96,16 +96,22 @@ def avg_pool(
     divisor_override: int | None,
 ) -> Value:  # fmt: skip
     """The average of each window."""
-    if divisor_override is not None:
-        raise Unsupported("divisor_override")
     if any(is_value(size) for size in kernel_size):  # the whole of an axis
         axes = list(range(rank(input) - len(kernel_size), rank(input)))
         return b.op("ReduceMean", input, b.const(axes, np.int64), keepdims=1)
-    return b.op(
-        "AveragePool", input, kernel_shape=list(kernel_size), strides=list(stride) or list(kernel_size),
-        pads=[*padding, *padding], ceil_mode=int(ceil_mode),
-        count_include_pad=int(count_include_pad),
+    spatial = len(kernel_size)
+    value = b.unsqueeze(input, 0) if rank(input) == spatial + 1 else input
+    whole = divisor_override is not None
+    pooled = b.op(
+        "AveragePool", value, kernel_shape=list(kernel_size), strides=list(stride or kernel_size),
+        pads=[*padding, *padding], ceil_mode=int(ceil_mode and not whole),
+        count_include_pad=int(count_include_pad or whole),
     )  # fmt: skip
+    if divisor_override is not None:
+        if ceil_mode:
+            raise Unsupported("divisor_override with ceil_mode")
+        pooled = b.op("Mul", pooled, number(b, node, math.prod(kernel_size) / divisor_override))
+    return pooled if value is input else b.squeeze(pooled, 0)
 
 
 # Normalization ------------------------------------------------------------------------------------

@@ -126,6 +126,8 @@ def vector_norm(
     b: Builder, node: Node, input: Value, ord: float = 2, dim: Any = None, keepdim: bool = False
 ) -> Value:
     """The p-norm."""
+    if rank(input) == 0:
+        return b.op("Abs", input)
     if ord == 2:
         return reduce(b, "ReduceL2", input, dim, keepdim)
     if ord == 1:

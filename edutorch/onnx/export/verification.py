@@ -42,8 +42,8 @@ def verify_program(onnx_program: ONNXProgram) -> None:
         return
     node = first_difference(onnx_program, program)
     text = next(error for error in errors if error is not None)
-    found = f"; the first node that differs is {node.name}, {node.meta.get('line')}" if node else ""
-    raise VerificationError("onnx.export", f"onnxruntime computes something else: {text}{found}")
+    where = f"; the first node that differs is {node.name}, {node.meta.get('line')}" if node else ""
+    raise VerificationError("onnx.export", f"onnxruntime computes something else: {text}{where}")
 
 
 def difference(expected: np.ndarray, computed: np.ndarray) -> str | None:
