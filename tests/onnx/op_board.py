@@ -63,13 +63,15 @@ def outcome(op: Op, case: dict[str, Any]) -> str:
 
 
 def board(names: list[str]) -> dict[str, str]:
-    """Return the outcome of each op: the first that is not ok among its cases."""
+    """Print and return the outcome of each op: the first that is not ok among its cases."""
     results = {}
     for name, op in REGISTRY.items():
         if name not in CASES or (names and name not in names):
             continue
         outcomes = [outcome(op, case) for case in CASES[name]]
         results[name] = next((text for text in outcomes if text != "ok"), "ok")
+        if results[name] != "ok":
+            print(f"{name:28} {results[name]}", flush=True)
     return results
 
 
@@ -77,9 +79,6 @@ def main() -> None:
     """Print each op that does not leave, and how many do."""
     warnings.simplefilter("ignore")
     results = board(sys.argv[1:])
-    for name, text in results.items():
-        if text != "ok":
-            print(f"{name:28} {text}")
     print(Counter(text.partition(":")[0] for text in results.values()))
 
 
