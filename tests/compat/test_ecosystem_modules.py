@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from edutorch import autocast, bfloat16, float32, ones
 
 PROGRAM = """
