@@ -129,11 +129,11 @@ class Tracer(TracerBase):
         kwargs: dict[str, Any],
     ) -> None:  # fmt: skip
         """Make the placeholder of one parameter."""
-        name, kind = parameter.name, parameter.kind
-        if kind is parameter.VAR_POSITIONAL or kind is parameter.VAR_KEYWORD:
-            star = "*" if kind is parameter.VAR_POSITIONAL else "**"
+        name, passing = parameter.name, parameter.kind
+        if passing is parameter.VAR_POSITIONAL or passing is parameter.VAR_KEYWORD:
+            star = "*" if passing is parameter.VAR_POSITIONAL else "**"
             node = self.graph.create_node("placeholder", star + name, name=name)
-            if kind is parameter.VAR_POSITIONAL:
+            if passing is parameter.VAR_POSITIONAL:
                 args.append(self.proxy(node))
             else:
                 kwargs[name] = self.proxy(node)
@@ -142,7 +142,7 @@ class Tracer(TracerBase):
         value = concrete.get(name, default if name in concrete else ...)
         node = self.graph.placeholder(name, default_value=value if name in concrete else default)
         argument = concrete[name] if name in concrete else self.proxy(node)
-        if kind is parameter.KEYWORD_ONLY:
+        if passing is parameter.KEYWORD_ONLY:
             kwargs[name] = argument
         else:
             args.append(argument)
