@@ -82,13 +82,14 @@ def _ops_attribute(name: str) -> _Any:
 setattr(ops, "__getattr__", _ops_attribute)  # noqa: B010, F405
 
 _LATER = (
-    "_C", "ao", "audio", "classroom", "distributions", "functional", "fx", "hub", "jit", "library",
-    "multiprocessing", "onnx", "profiler", "quantization", "rl", "sparse", "testing", "text",
-    "train", "types", "vision", "viz", "zoo",
+    "_C", "ao", "audio", "classroom", "distributions", "export", "functional", "fx", "hub", "jit",
+    "library", "multiprocessing", "onnx", "profiler", "quantization", "rl", "sparse", "testing",
+    "text", "train", "types", "vision", "viz", "zoo",
 )  # fmt: skip
 
 _NAMES_BY_MODULE = {
     ".classroom": ("check",),
+    ".export.control_flow": ("cond", "scan", "while_loop"),
     ".viz.magic": ("load_ipython_extension",),  # `%load_ext edutorch`
     ".ops.sparse.public": (
         "hspmm", "smm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",

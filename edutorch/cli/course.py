@@ -86,8 +86,8 @@ def find_lesson(word: str) -> Lesson:
     if fitting:
         names = ", ".join(lesson.path.stem for lesson in fitting)
         raise CourseError(OP, f"{word!r} could be {names}", hint="give the whole name")
-    numbers = ", ".join(lesson.number for lesson in lessons)
-    raise CourseError(OP, f"there is no lesson {word!r}", hint=f"there are {numbers}")
+    known = ", ".join(lesson.number for lesson in lessons)
+    raise CourseError(OP, f"there is no lesson {word!r}", hint=f"there are {known}")
 
 
 def student_file(folder: Path, lesson: Lesson) -> Path:

@@ -57,8 +57,8 @@ def widen_for_rules(op: Op, values: dict[str, Any]) -> dict[str, Any]:
 
     Beside a Python number that is not rounded to 16 bits (`SCALING`), it is the gradient alone.
     """
-    numbers = [name for name in op.scalars if isinstance(values.get(name), int | float)]
-    names = ("g",) if op.name in SCALING and numbers else names_to_widen(op)
+    scalars = [name for name in op.scalars if isinstance(values.get(name), int | float)]
+    names = ("g",) if op.name in SCALING and scalars else names_to_widen(op)
     return {name: widen(values[name]) for name in names}
 
 

@@ -129,11 +129,11 @@ class Tracer(TracerBase):
         kwargs: dict[str, Any],
     ) -> None:  # fmt: skip
         """Make the placeholder of one parameter: by `create_proxy`, which tracers override."""
-        name, kind = parameter.name, parameter.kind
-        if kind is parameter.VAR_POSITIONAL or kind is parameter.VAR_KEYWORD:
-            star = "*" if kind is parameter.VAR_POSITIONAL else "**"
+        name, passing = parameter.name, parameter.kind
+        if passing is parameter.VAR_POSITIONAL or passing is parameter.VAR_KEYWORD:
+            star = "*" if passing is parameter.VAR_POSITIONAL else "**"
             proxy = self.create_proxy("placeholder", star + name, (), {}, name)
-            if kind is parameter.VAR_POSITIONAL:
+            if passing is parameter.VAR_POSITIONAL:
                 args.append(proxy)
             else:
                 kwargs[name] = proxy
@@ -144,7 +144,7 @@ class Tracer(TracerBase):
         else:
             default = () if parameter.default is parameter.empty else (parameter.default,)
             argument = self.create_proxy("placeholder", name, default, {}, name)
-        if kind is parameter.KEYWORD_ONLY:
+        if passing is parameter.KEYWORD_ONLY:
             kwargs[name] = argument
         else:
             args.append(argument)

@@ -21,7 +21,7 @@ from ..core.tensor import Tensor
 from ..modes import Modes, current
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import captured_graph, primitives
-from .capture_context import Tracer
+from .capture_context import DEFAULT_OPTIONS, CaptureOptions, Tracer
 from .capture_patches import GRAD, CapturePatches
 from .captured_graph import (
     Captured,
@@ -68,12 +68,13 @@ class CaptureSession:
     """One capture in progress."""
 
     def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+        options: CaptureOptions = DEFAULT_OPTIONS,
+    ) -> None:  # fmt: skip
         self.function, self.args, self.kwargs = function, args, kwargs
         others = [leaf for leaf in tree_flatten((args, kwargs))[0] if not isinstance(leaf, Tensor)]
         self.reach = CapturedState(function, others)
-        self.tracer = Tracer()
+        self.tracer = Tracer(options)
         self.tracer.module_names = self.reach.modules
         self.patches = CapturePatches(
             self.tracer, self.input_name, list(self.reach.scopes.values())

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from ..backends.numpy import as_plain_array
 from ..core.autograd.engine import Engine
+from ..core.op import Op
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from ..optim.optimizer import Optimizer
@@ -34,13 +36,32 @@ from .traced_array import (
 )
 from .traced_backend import TracedBackend
 
-__all__ = ["Tracer"]
+__all__ = ["DEFAULT_OPTIONS", "CaptureOptions", "Tracer"]
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """What a capture records beyond the usual.
+
+    Args:
+        keeps_creations: `zeros`, `arange` and others become nodes; otherwise, constants.
+        keeps_branches: `cond`, `while_loop` and `scan` become nodes; otherwise they run.
+        expands: whether an op is recorded by what its definition calls, not as one node.
+    """
+
+    keeps_creations: bool = False
+    keeps_branches: bool = False
+    expands: Callable[[Op], bool] | None = None
+
+
+DEFAULT_OPTIONS = CaptureOptions()
 
 
 class Tracer:
     """Records one capture: the graph, the memory of arrays, and the reasons why it failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: CaptureOptions = DEFAULT_OPTIONS) -> None:
+        self.options = options
         self.graph = Graph()
         self.backend = TracedBackend(self)
         self.thread = threading.get_ident()

@@ -21,11 +21,11 @@ import numpy as np
 from ..backends.batching import BatchedArray
 from ..backends.numpy import Array, Exported, Shared
 from ..core.tensor import Tensor
-from ..ops import tensor
+from ..ops import creation, tensor
 from ..ops.random import Generator
 from . import primitives
 from .capture_context import Tracer
-from .traced_array import TracedArray, TracedNumber
+from .traced_array import TracedArray, TracedNumber, base_array
 
 __all__ = ["current_tracer", "CapturePatches"]
 
@@ -90,6 +90,8 @@ class CapturePatches:
                     self.shadow_name(module.__dict__, "tensor", self.tensor)
                 if module.__dict__.get("math") is math:
                     self.shadow_name(module.__dict__, "math", TracedMath(self.tracer))
+        if self.tracer.options.keeps_creations:
+            self.shadow_name(creation.__dict__, "recorded", self.record_creation)
         printing = print
 
         def print_and_poison(*args: Any, **kwargs: Any) -> None:
@@ -182,6 +184,27 @@ class CapturePatches:
         ARRAY.__set__(tensor, array)
         if array.__class__ is TracedArray:
             self.tensors.append(ref(tensor))
+
+    def record_creation(
+        self, name: str, args: Sequence[Any], settings: dict[str, Any], output: Tensor
+    ) -> Tensor:
+        """Make a new tensor the result of a node that calls the creation function again."""
+        tracer, array = self.tracer, ARRAY.__get__(output)
+        if not tracer.is_running() or array.__class__ not in (np.ndarray, TracedArray):
+            return output
+        is_traced = array.__class__ is TracedArray
+        node = tracer.backend.creation_node(
+            name, args, settings, array.held if is_traced else array
+        )
+        if is_traced:
+            array._node = node
+        else:
+            traced = tracer.array(array, node)
+            tracer.memories.setdefault(id(base_array(array)), traced.memory)
+            tracer.keep_alive.append(base_array(array))
+            ARRAY.__set__(output, traced)
+            self.tensors.append(ref(output))
+        return output
 
     # Gradients ------------------------------------------------------------------------------
 

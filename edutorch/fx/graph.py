@@ -6,7 +6,7 @@ import builtins
 import keyword
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.numpy import Array
+from ..dtypes import dtype
 from ..nn import Module, functional
 from .node import (
     INFIX,
@@ -423,15 +424,16 @@ class PythonCode:
 class CodeWriter:
     """Turns nodes into statements, and collects the globals that they refer to."""
 
-    def __init__(self, root_module: str) -> None:
-        self.root = root_module
+    def __init__(self, root_module: str, taken: Collection[str] = ()) -> None:
+        self.root, self.taken = root_module, taken
         self.globals: dict[str, Any] = {}
 
     def add_global(self, name: str, value: object) -> str:
         """Return a global name for a value: `name`, with a suffix if that is taken."""
         name = re.sub(r"\W", "_", name) or "value"
         candidate, count = name, 0
-        while self.globals.get(candidate, value) is not value:
+        # A local variable of this name would hide the global one.
+        while candidate in self.taken or self.globals.get(candidate, value) is not value:
             count += 1
             candidate = f"{name}_{count}"
         self.globals[candidate] = value
@@ -463,6 +465,9 @@ class CodeWriter:
             return name + self.format_value(tuple(value))
         if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
             return f"float('{value}')"
+        if isinstance(value, dtype):
+            self.globals["torch"] = sys.modules[PACKAGE]
+            return repr(value)
         if value is None or value is ... or isinstance(value, bool | int | float | complex | str):
             return repr(value)
         return self.add_global(getattr(value, "__name__", type(value).__name__), value)
@@ -478,6 +483,19 @@ class CodeWriter:
         """Return the arguments of a call as source."""
         named = [f"{key} = {self.format_value(value)}" for key, value in node.kwargs.items()]
         return ", ".join([*map(self.format_value, node.args[first:]), *named])
+
+    def format_index(self, index: Argument) -> str:
+        """Return what stands between brackets: 0, 1:3 instead of (0, slice(1, 3, None))."""
+        if isinstance(index, tuple) and index and not hasattr(index, "_fields"):
+            comma = "," if len(index) == 1 else ""
+            return ", ".join(map(self.format_index, index)) + comma
+        if not isinstance(index, slice):
+            return self.format_value(index)
+        start, stop, step = (
+            "" if bound is None else self.format_value(bound)
+            for bound in (index.start, index.stop, index.step)
+        )
+        return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
     def format_expression(self, node: Node) -> str:
         """Return the expression that computes a node."""
@@ -495,7 +513,7 @@ class CodeWriter:
             if target in PREFIX and len(parts) == 1:
                 return f"{PREFIX[target]}{parts[0]}"
             if getattr(target, "__module__", "") == "_operator" and target.__name__ == "getitem":
-                return f"{parts[0]}[{parts[1]}]"
+                return f"{parts[0]}[{self.format_index(node.args[1])}]"
             if target is getattr and isinstance(node.args[1], str) and len(parts) == 2:
                 return f"{parts[0]}.{node.args[1]}"
         return f"{self.format_function(target)}({self.format_arguments(node)})"
@@ -503,7 +521,7 @@ class CodeWriter:
 
 def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
     """Return a graph as a function. Values are released after their last use."""
-    writer = CodeWriter(root_module)
+    writer = CodeWriter(root_module, graph._names)
     dead_after = last_uses(graph)
     parameters, lines = [root_module], []
     for node in graph.nodes:

@@ -20,10 +20,12 @@ from ..backends.batching import BatchedBackend
 from ..backends.numpy import Array, add_at, as_plain_array
 from ..core.op import Op
 from ..core.registry import REGISTRY
+from ..core.tensor import Tensor
+from ..ops.creation import CREATIONS
 from ..ops.joining import single_view_ops
 from . import primitives
 from .graph import array_meta
-from .node import Node
+from .node import Node, map_aggregate
 from .traced_array import (
     TracedArray,
     TracedNumber,
@@ -139,6 +141,10 @@ class TracedBackend(Backend):
         if tracer.is_running():
             self.check_data_dependence(forward.__name__, fixed)
             self.mark_moving_view(forward.__name__, inputs, settings)
+            if self.is_expanded(forward):
+                result = self.run_expanded(forward, inputs, settings)
+                if result is not None:
+                    return result
         # Forwards run on the held arrays, unrecorded: the op is the node.
         drawn, tracer.forward_depth = tracer.draw_count, tracer.forward_depth + 1
         try:
@@ -160,6 +166,41 @@ class TracedBackend(Backend):
             return result
         meta = {"random": True} if tracer.draw_count != drawn else {}
         return self.record_node(op.function, tuple(inputs.values()), settings, result, **meta)
+
+    def is_expanded(self, forward: Function) -> bool:
+        """Return True if an op is to be recorded by what its definition calls."""
+        expands, op = self.tracer.options.expands, REGISTRY.get(forward.__name__)
+        return expands is not None and op is not None and op.forward is forward and expands(op)
+
+    def run_expanded(self, forward: Function, inputs: Settings, settings: Settings) -> Any:
+        """Run a definition on traced arrays, and return its result; None if that is no good.
+
+        Then nothing of it stays in the graph, and the op becomes a node as usual.
+        """
+        tracer = self.tracer
+        arguments = map_aggregate({**inputs, **settings}, self.as_traced)
+        mark, count = tracer.graph._root.prev, len(tracer.reasons)
+        try:
+            result = forward(self.xp, **arguments)
+        except Exception:  # noqa: BLE001  (a definition cannot know that it gets traced arrays)
+            result = None
+        parts = result if isinstance(result, tuple | list) else (result,)
+        if len(tracer.reasons) == count and all(isinstance(part, TracedArray) for part in parts):
+            return result
+        del tracer.reasons[count:]
+        while tracer.graph._root.prev is not mark:
+            tracer.graph.erase_node(tracer.graph._root.prev)
+        return None
+
+    def as_traced(self, value: Any) -> Any:
+        """Return a tensor or an array as a traced array, whose node exists already."""
+        if isinstance(value, Tensor):
+            value = value._array
+        if isinstance(value, np.ndarray):
+            value = self.lift(value)
+        if isinstance(value, TracedArray):
+            value.node  # noqa: B018  (a view makes its node when it is first read)
+        return value
 
     def gradients(self, op: Op, rule: str, values: tuple[Any, ...]) -> Any:
         """Add a derivative rule as one node; None if it is traced op by op."""
@@ -237,6 +278,8 @@ class TracedBackend(Backend):
         if name in QUERY_FUNCTIONS:
             return result
         if name in CREATION_FUNCTIONS:
+            if self.tracer.options.keeps_creations and name.removesuffix("_like") in CREATIONS:
+                return self.created(name, args, kwargs, result)
             return self.lift_result(result)
         if not isinstance(result, np.ndarray | np.generic | tuple | list):
             self.tracer.poison(f"{name} of arrays gives a value of Python")
@@ -253,6 +296,30 @@ class TracedBackend(Backend):
             raise TypeError(f"{name}: cannot write {made.dtype} into {target.dtype}")
         self.setitem(target, ..., made)
         return target
+
+    def creation_node(
+        self, name: str, args: Sequence[Any], settings: Settings, result: np.ndarray
+    ) -> Node:
+        """Add a call of a creation function, such as `zeros`, to the graph."""
+        settings = {**settings, "dtype": dtypes.of(result.dtype)}
+        node = self.tracer.record(CREATIONS[name], tuple(args), settings)
+        node.meta.update(array_meta(result))
+        return node
+
+    def created(
+        self, name: str, args: Sequence[Any], kwargs: Settings, result: np.ndarray
+    ) -> TracedArray:
+        """Return an array that a creation function of NumPy made, as the result of a node."""
+        named = {key: value for key, value in kwargs.items() if key == "fill_value"}
+        if name in ("arange", "linspace", "eye"):
+            values, named = tuple(args), {}
+        elif name.startswith("full"):
+            value = named.pop("fill_value", args[1] if len(args) > 1 else None)
+            values = (tuple(result.shape), to_held(value))
+        else:
+            values = (tuple(result.shape),)
+        node = self.creation_node(name.removesuffix("_like"), values, named, result)
+        return self.tracer.array(result, node)
 
     def as_op(
         self, function: Function, name: str, args: Sequence[Any], kwargs: Settings

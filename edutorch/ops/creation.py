@@ -69,6 +69,11 @@ def wrap_new(array: Array, requires_grad: bool = False) -> Tensor:
     return output.requires_grad_() if requires_grad else output
 
 
+def recorded(name: str, args: Sequence[Any], settings: dict[str, Any], output: Tensor) -> Tensor:
+    """Return a new tensor. A capture that keeps creations as nodes replaces this function."""
+    return output
+
+
 def parse_size(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     """Return the shape given as several integers or as one sequence.
 
@@ -142,7 +147,9 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
             array = backend.asarray(forward(backend.xp, *args, dtype=array_dtype, **named))
         except (MemoryError, ValueError) as error:
             raise memory_error(name, error) if is_too_large(error) else error from None
-        return wrap_new(array, requires_grad) if out is None else write_into(name, out, wrap(array))
+        if out is not None:
+            return write_into(name, out, wrap(array))
+        return recorded(name, args, named, wrap_new(array, requires_grad))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     extra = [inspect.Parameter(option, keyword, default=value) for option, value in OPTIONS.items()]
@@ -481,7 +488,7 @@ def make_like(
     result_array = make_in_order(
         lambda shape: build(shape, *args, dtype=array_dtype), array.shape, order
     )
-    output = wrap_new(result_array, requires_grad)
+    output = recorded(make, (array.shape, *args), {}, wrap_new(result_array, requires_grad))
     if input.__class__ not in PLAIN_TENSORS:
         output = cast_to_class(result_class([input]) or Tensor, output)
     return output
@@ -561,9 +568,9 @@ def _make_new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value
     array_dtype = input._array.dtype if dtype is None else dtypes.array_type(dtype)
     shape = parse_size(f"new_{make}", size)
     check_memory(f"new_{make}", shape, array_dtype, backend.xp)
-    values = (fit_scalar(number, array_dtype) for number in value)
+    values = [fit_scalar(number, array_dtype) for number in value]
     array = getattr(backend.xp, make)(shape, *values, dtype=array_dtype)
-    return wrap_new(array, requires_grad)
+    return recorded(make, (shape, *values), {}, wrap_new(array, requires_grad))
 
 
 @as_method

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from edutorch import autocast, bfloat16, float32, ones
 
 PROGRAM = """
@@ -63,10 +61,9 @@ def test_excluding_autocast():
             assert (x @ x).dtype is bfloat16
 
 
-def test_export_to_onnx_is_refused():
+def test_what_libraries_ask_of_onnx_is_there():
     from edutorch import onnx
 
     assert not onnx.is_in_onnx_export()
     assert onnx.TensorProtoDataType.INT64 == 7
-    with pytest.raises(NotImplementedError, match="no exporter to ONNX"):
-        onnx.export(None, None, "model.onnx")
+    assert callable(onnx.export)

@@ -274,9 +274,9 @@ def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:
     node.saved = tuple(value_to_save(op, name, values, output._array) for name in op.saved)
     node.shape, node.dtype = output._array.shape, output._array.dtype
     node.hooks = node.writes = None
-    numbers = [name for name in op.inputs[1:] if values[name].__class__ in (int, float)]
-    if numbers:  # for pictures, which write `x * 2`: a rule may not need the number
-        node.scalars = tuple((name, values[name]) for name in numbers if name in op.scalars)
+    scalars = [name for name in op.inputs[1:] if values[name].__class__ in (int, float)]
+    if scalars:  # for pictures, which write `x * 2`: a rule may not need the number
+        node.scalars = tuple((name, values[name]) for name in scalars if name in op.scalars)
     output._node = node
 
 
