@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...errors import EdutorchError
 from ...fx import Graph, Node
 from ..dtypes import from_onnx
 from . import subgraphs
@@ -54,14 +55,30 @@ def load(source: Source) -> ImportedModule:
         return y
     """
     model, folder = read_model(source)
+    try:
+        return import_model(model, folder)
+    except EdutorchError:
+        raise
+    # Whatever else goes wrong is a contradiction in the file: a list too short, a number too large.
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError,
+            RecursionError, AssertionError, SyntaxError) as error:  # fmt: skip
+        raise damaged(f"the model contradicts itself: {type(error).__name__}: {error}") from error
+
+
+def import_model(model: ModelProto, folder: Path | None) -> ImportedModule:
+    """Return the module of a model that was read.
+
+    Args:
+        folder: where it lies, or None.
+    """
     program = Program(model, folder)
     importer = GraphImporter(program, infer_facts(model))
     importer.enter_graph(model.graph)
     outputs = importer.finish(model.graph)
     name = plain(model.graph.name) or "ImportedModule"
     specs = (tuple(importer.specs), tuple(outputs))
-    return ImportedModule(importer.constants.referenced(), importer.graph, name, specs,
-                          program.opsets.get("", 0))  # fmt: skip
+    members = importer.constants.referenced()
+    return ImportedModule(members, importer.graph, name, specs, program.opsets.get("", 0))
 
 
 class Program:
