@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 from pathlib import Path
@@ -79,8 +80,9 @@ def test_external_data_beside_the_model(folder: Path):
 
 
 @pytest.mark.parametrize(
-    "location", ["../secret", "/etc/passwd", "link", "up/secret", "a/../../secret", "", ".", "no.bin",
-                 "weights.bin\0", "..\\secret", "/proc/self/environ"]
+    "location",
+    ["../secret", "/etc/passwd", "link", "up/secret", "a/../../secret", "", ".", "no.bin",
+     "weights.bin\0", "..\\secret", "/proc/self/environ"],
 )  # fmt: skip
 def test_external_data_elsewhere(folder: Path, location: str):
     with pytest.raises(ModelFileError):
@@ -103,8 +105,8 @@ def test_external_data_without_a_folder():
 EVIL = [
     'x\n    raise SystemExit("run")',
     'w"); raise SystemExit("run"); ("',
-    "__class__", "forward", "class", "graph", "training", "None", "é\u2028raise SystemExit()", "'", "",
-    "a.b.forward.__init__", "torch", "self",
+    "__class__", "forward", "class", "graph", "training", "None", "é\u2028raise SystemExit()", "'",
+    "", "a.b.forward.__init__", "torch", "self",
 ]  # fmt: skip
 
 
@@ -122,7 +124,9 @@ def test_names_are_not_code(name: str):
     module = torch.onnx.load(model)
     x = torch.ones(2, 4)
     torch.testing.assert_close(module(x), torch.onnx.load(network())(x))
-    assert "SystemExit" not in module.code or "raise SystemExit" not in module.code
+    # Names may stand in comments; the statements are those of the network.
+    statements = {type(line) for line in ast.parse(module.code).body[0].body}
+    assert statements <= {ast.Assign, ast.Return}
 
 
 def test_text_attributes_are_not_code():

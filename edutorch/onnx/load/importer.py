@@ -11,7 +11,7 @@ from . import subgraphs
 from .attributes import attribute_value
 from .constants import Constants
 from .errors import damaged, unsupported
-from .functions import call_of, find_function
+from .functions import MOST_NESTED, MOST_NODES, call_of, check_growth, find_function, grows
 from .inference import facts_of, infer_facts
 from .lowering import Lowering
 from .module import ImportedModule, ValueSpec
@@ -19,12 +19,6 @@ from .protos import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from .reader import Source, canonical_domain, opsets_of, plain, read_model, readable_name
 from .table import find_entry, nearest
 from .values import Facts, Value
-
-MOST_NODES = 200_000
-"""Functions that call functions twice grow without limit: a model with more nodes is refused."""
-
-MOST_NESTED = 60
-"""Functions and graphs inside each other."""
 
 
 def load(source: Source) -> ImportedModule:
@@ -97,14 +91,13 @@ class Program:
             for function in model.functions
         }
         self.nodes = 0
+        check_growth(model.graph, self.functions)
 
     def count_node(self, depth: int) -> None:
         """Count one node more. Raises: ModelFileError: the model is too large, or too deep."""
         self.nodes += 1
         if self.nodes > MOST_NODES or depth > MOST_NESTED:
-            raise damaged(
-                f"its functions and graphs grow to more than {MOST_NODES} nodes, or call themselves"
-            )
+            raise grows()
 
 
 class GraphImporter:
