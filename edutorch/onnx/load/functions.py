@@ -2,16 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .errors import damaged
-from .protos import FunctionProto, NodeProto
-from .reader import import_onnx, opsets_of
+from .errors import ModelFileError, damaged
+from .protos import FunctionProto, GraphProto, NodeProto
+from .reader import canonical_domain, import_onnx, opsets_of
 
 if TYPE_CHECKING:
     from .importer import GraphImporter
 else:  # which imports this file
     GraphImporter = Any
+
+
+MOST_NODES = 200_000
+"""Functions that call functions twice grow without limit: a model with more nodes is refused."""
+
+MOST_NESTED = 60
+"""Functions and graphs inside each other."""
+
+Key = tuple[str, str]
+"""The domain and the name of a function."""
+
+
+def grows() -> ModelFileError:
+    """Make the error for functions that call themselves, or become too many nodes."""
+    return damaged(
+        f"its functions and graphs grow to more than {MOST_NODES} nodes, or call themselves"
+    )
+
+
+def check_growth(graph: GraphProto, functions: dict[Key, FunctionProto]) -> None:
+    """Refuse a model with too many nodes before anything walks through them.
+
+    Raises: ModelFileError.
+    """
+    sizes: dict[Key, int] = {}
+
+    def size_of(nodes: Iterable[NodeProto], depth: int) -> int:
+        if depth > MOST_NESTED:
+            raise grows()
+        total = 0
+        for node in nodes:
+            key = (canonical_domain(node.domain), node.op_type)
+            if key in functions and key not in sizes:
+                sizes[key] = size_of(functions[key].node, depth + 1)
+            total += 1 + sizes.get(key, 0)
+            for attribute in node.attribute:
+                for inner in (attribute.g, *attribute.graphs):
+                    total += size_of(inner.node, depth + 1)
+            if total > MOST_NODES:
+                raise grows()
+        return total
+
+    size_of(graph.node, 0)
 
 
 def find_function(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...errors import EdutorchError
 from ...fx import Graph, Node
 from ..dtypes import from_onnx
 from . import subgraphs
 from .attributes import attribute_value
 from .constants import Constants
 from .errors import damaged, unsupported
-from .functions import call_of, find_function
+from .functions import MOST_NESTED, MOST_NODES, call_of, check_growth, find_function, grows
 from .inference import facts_of, infer_facts
 from .lowering import Lowering
 from .module import ImportedModule, ValueSpec
@@ -18,12 +19,6 @@ from .protos import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from .reader import Source, canonical_domain, opsets_of, plain, read_model, readable_name
 from .table import find_entry, nearest
 from .values import Facts, Value
-
-MOST_NODES = 200_000
-"""Functions that call functions twice grow without limit: a model with more nodes is refused."""
-
-MOST_NESTED = 60
-"""Functions and graphs inside each other."""
 
 
 def load(source: Source) -> ImportedModule:
@@ -54,14 +49,30 @@ def load(source: Source) -> ImportedModule:
         return y
     """
     model, folder = read_model(source)
+    try:
+        return import_model(model, folder)
+    except EdutorchError:
+        raise
+    # Whatever else goes wrong is a contradiction in the file: a list too short, a number too large.
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError,
+            RecursionError, AssertionError, SyntaxError) as error:  # fmt: skip
+        raise damaged(f"the model contradicts itself: {type(error).__name__}: {error}") from error
+
+
+def import_model(model: ModelProto, folder: Path | None) -> ImportedModule:
+    """Return the module of a model that was read.
+
+    Args:
+        folder: where it lies, or None.
+    """
     program = Program(model, folder)
     importer = GraphImporter(program, infer_facts(model))
     importer.enter_graph(model.graph)
     outputs = importer.finish(model.graph)
     name = plain(model.graph.name) or "ImportedModule"
     specs = (tuple(importer.specs), tuple(outputs))
-    return ImportedModule(importer.constants.referenced(), importer.graph, name, specs,
-                          program.opsets.get("", 0))  # fmt: skip
+    members = importer.constants.referenced()
+    return ImportedModule(members, importer.graph, name, specs, program.opsets.get("", 0))
 
 
 class Program:
@@ -80,14 +91,13 @@ class Program:
             for function in model.functions
         }
         self.nodes = 0
+        check_growth(model.graph, self.functions)
 
     def count_node(self, depth: int) -> None:
         """Count one node more. Raises: ModelFileError: the model is too large, or too deep."""
         self.nodes += 1
         if self.nodes > MOST_NODES or depth > MOST_NESTED:
-            raise damaged(
-                f"its functions and graphs grow to more than {MOST_NODES} nodes, or call themselves"
-            )
+            raise grows()
 
 
 class GraphImporter:

@@ -107,6 +107,10 @@ class Lowering:
             values.append(value)
         while values and values[-1] is None:
             values.pop()
+        if len(values) < parameters.needed[0]:
+            raise damaged(
+                f"{user} has too few inputs", actual=len(values), least=parameters.needed[0]
+            )
         return values
 
     def attributes(self, parameters: Parameters) -> dict[str, Any]:
@@ -121,6 +125,9 @@ class Lowering:
             elif attribute.name not in IGNORED:
                 what = f"its attribute {attribute.name!r} cannot be brought in"
                 raise unsupported(self.node.op_type, self.node.name, what)
+        missing = sorted(parameters.needed[1] - values.keys())
+        if missing:
+            raise damaged(f"{self.node.op_type} (node {self.node.name!r}) has no {missing[0]!r}")
         if "outputs" in parameters.attributes:
             values["outputs"] = len(self.node.output)
         return values

@@ -131,8 +131,8 @@ def check_input(
             model, f"input {spec.name!r} must be a tensor, got a {type(value).__name__}",
             {"model": spec}, "torch.tensor(value) makes one",
         )  # fmt: skip
-    given = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    sides = {"model": spec, "given": given}
+    actual = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    sides = {"model": spec, "given": actual}
     if spec.dtype is not None and value.dtype != spec.dtype:
         hint = f"{spec.python_name}.to({spec.dtype})"
         raise DTypeError(model, f"input {spec.name!r} has another dtype", sides, hint)

@@ -29,6 +29,7 @@ class Parameters(NamedTuple):
         attributes: the names of the keywords.
         literals: the inputs that are lists of numbers where they are constants.
         is_tuple: whether the result is a tuple, even if one output is wanted.
+        needed: how many inputs, and which attributes, a node must have.
     """
 
     inputs: tuple[str, ...]
@@ -36,6 +37,7 @@ class Parameters(NamedTuple):
     attributes: frozenset[str]
     literals: frozenset[str]
     is_tuple: bool
+    needed: tuple[int, frozenset[str]]
 
 
 def onnx_op(*op_types: str, since: int = 1) -> Callable[[Function], Function]:
@@ -81,6 +83,7 @@ def names() -> list[str]:
 def parameters_of(function: Callable[..., Any]) -> Parameters:
     """Return the signature of an entry."""
     parameters = inspect.signature(function).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty]
     positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     return Parameters(
         tuple(p.name for p in positional),
@@ -88,6 +91,10 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
         frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
         frozenset(p.name for p in positional if str(p.annotation) in ("Ints", "Floats")),
         str(inspect.signature(function).return_annotation) == "Outputs",
+        (
+            sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed),
+            frozenset(p.name for p in needed if p.kind is p.KEYWORD_ONLY),
+        ),
     )
 
 

@@ -65,10 +65,10 @@ def compact(values: list[int]) -> int | list[int]:
     return values[0] if len(set(values)) == 1 else values
 
 
-def settings(**given: Any) -> dict[str, Any]:
+def settings(**values: Any) -> dict[str, Any]:
     """Return the keywords that differ from PyTorch's defaults."""
     defaults = {"padding": 0, "output_padding": 0}
-    return {key: value for key, value in given.items() if value != defaults.get(key, 1)}
+    return {key: value for key, value in values.items() if value != defaults.get(key, 1)}
 
 
 @onnx_op("Conv")

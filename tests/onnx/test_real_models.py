@@ -1,0 +1,94 @@
+"""Models of others, from the wheels that carry them, agree with onnxruntime in every value.
+
+`pip install --no-deps silero-vad rapidocr-onnxruntime magika`, and onnxruntime, bring them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch as torch
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+TOLERANCE = 1e-3
+"""Of the largest value of a tensor."""
+
+
+def model_files() -> list[Path]:
+    """Return the models of the packages that are installed."""
+    files: list[Path] = []
+    for package in ("silero_vad", "rapidocr_onnxruntime", "magika"):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            files += sorted(Path(folder).rglob("*.onnx"))
+    return files
+
+
+def picture(*shape: int) -> np.ndarray:
+    """Return dark bars on white, normalized: something that a text detector looks at."""
+    image = np.ones(shape, np.float32)
+    image[:, :, shape[2] // 3 : shape[2] // 2, 8:-8] = -1
+    image[:, :, :, 20:24] = 1
+    return image
+
+
+SHAPES = {"_rec_": (1, 3, 48, 160), "_det_": (1, 3, 96, 160), "_cls_": (1, 3, 48, 192)}
+SIZES = {"input": (1, 576), "state": (2, 1, 128), "bytes": (2, 2048)}
+
+
+def feed(session: Any, path: Path) -> dict[str, np.ndarray]:
+    """Return inputs of a model: pictures, bytes, a signal."""
+    rng, values = np.random.default_rng(0), {}
+    for entry in session.get_inputs():
+        images = [shape for part, shape in SHAPES.items() if part in path.name]
+        shape = SIZES.get(entry.name, [n if isinstance(n, int) else 1 for n in entry.shape])
+        if entry.name == "sr":
+            values["sr"] = np.array(16000, np.int64)
+        elif images:
+            values[entry.name] = picture(*images[0])
+        elif "int" in entry.type:
+            values[entry.name] = rng.integers(0, 256, shape).astype(np.int32)
+        else:
+            values[entry.name] = rng.standard_normal(shape).astype(np.float32)
+    return values
+
+
+def with_all_outputs(path: Path) -> Any:
+    """Return a model that returns every tensor that its nodes compute."""
+    model = onnx.load(path)
+    known = {value.name for value in model.graph.output}
+    inferred = onnx.shape_inference.infer_shapes(model)
+    types = {value.name: value for value in inferred.graph.value_info}
+    for node in model.graph.node:
+        for name in node.output:
+            if name in types and name not in known:
+                model.graph.output.append(types[name])
+    return model
+
+
+@pytest.mark.parametrize("path", model_files(), ids=lambda path: path.stem)
+def test_every_value_agrees_with_onnxruntime(path: Path):
+    model = with_all_outputs(path)
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = runtime.InferenceSession(model.SerializeToString(), options)
+    values = feed(session, path)
+    expected = session.run(None, values)
+    module = torch.onnx.load(model)
+    assert sum(parameter.numel() for parameter in module.parameters()) > 100_000
+    with torch.no_grad():
+        results = module(**{name: torch.from_numpy(value) for name, value in values.items()})
+    wrong = []
+    for name, actual, right in zip(module.output_names, results, expected, strict=True):
+        error = np.abs(actual.detach().numpy().astype(np.float64) - right).max(initial=0)
+        if not error <= TOLERANCE * max(np.abs(right).max(initial=0), 1e-6):
+            wrong.append(f"{name}: {error} of {np.abs(right).max(initial=0)}")
+    assert not wrong, "\n".join(wrong)
