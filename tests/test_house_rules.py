@@ -66,6 +66,7 @@ LAYERS = (
     {"compilation"},
     {"jit"},
     {"viz"},
+    {"serve"},
     {"datasets"},
     {"vision", "text", "audio", "rl"},
     {"zoo"},

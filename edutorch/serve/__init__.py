@@ -1,0 +1,34 @@
+"""`python -m edutorch serve MODELS/`: answers requests for models over HTTP.
+
+It speaks the Open Inference Protocol, version 2, as KServe and Triton do, and batches requests.
+Needs the extra `serve`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import missing_extra
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+__all__ = ["serve"]
+
+
+def serve(settings: Settings, log_level: str = "info") -> int:
+    """Serve a folder of models until a signal comes, and return the exit code.
+
+    Args:
+        settings: the folder, and all limits.
+        log_level: "debug", "info", "warning" or "error".
+
+    Raises: MissingExtraError: the extra `serve` is not installed.
+    """
+    try:
+        from .run import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn", "prometheus_client"):
+            raise
+        raise missing_extra("serve", "serve", f"{error.name} is not installed") from error
+    return run(settings, log_level)
