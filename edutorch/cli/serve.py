@@ -31,6 +31,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
            help="a further name by which the server is called; '*': any")  # fmt: skip
     number("--trust-handler", action="append", default=[], type=Path, metavar="FILE",
            help="a handler.py that may run; all others do not")  # fmt: skip
+    number("--manifest", choices=("kserve", "triton", "cloudrun", "container"),
+           help="serve nothing: write files to run the models elsewhere")  # fmt: skip
+    number("-o", "--output", type=Path, default=Path("deploy"), metavar="FOLDER",
+           help="where --manifest writes to (default deploy)")  # fmt: skip
     number("--log-level", choices=("debug", "info", "warning", "error"), default="info")
 
 
@@ -72,4 +76,10 @@ def serve(options: argparse.Namespace) -> int:
         options.models, host, port, reload=options.reload, allow_control=options.allow_control,
         allow_hosts=tuple(options.allow_host), trusted=tuple(options.trust_handler), **numbers,
     )  # fmt: skip
+    if options.manifest:
+        from ..serve.manifests import write_manifest
+
+        for path in write_manifest(options.manifest, settings, options.output):
+            print(f"written: {path}")
+        return 0
     return serving.serve(settings, options.log_level)

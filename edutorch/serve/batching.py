@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EdutorchError
-from .errors import BadRequest, RequestError
+from .errors import BadRequest, ModelError, RequestError
 from .metrics import ModelMetrics
 from .served import Arrays, Served, check_outputs
 from .settings import Settings
@@ -219,6 +219,6 @@ def as_answer(error: Exception) -> Exception:
 
     An op that refuses its arguments has been sent them, as an embedding an index that it lacks.
     """
-    if isinstance(error, EdutorchError) and not isinstance(error, RequestError):
+    if isinstance(error, EdutorchError) and not isinstance(error, RequestError | ModelError):
         return BadRequest(f"the model cannot compute this: {error}")
     return error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,11 +20,8 @@ from .loaders import CONFIG_FILE, HANDLER_FILE, TrustedHandlers, load_folder
 from .logs import log
 from .metrics import Metrics
 from .served import Served
-from .settings import Settings
+from .settings import NAME, VERSION, Settings
 from .warmup import warm_up
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-VERSION = re.compile(r"[1-9][0-9]{0,17}")
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Path, time of the last change, size and inode of each file that a version is made of."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from ..errors import ShapeError
 from .errors import ModelError
 
 Arrays = dict[str, np.ndarray]
@@ -200,15 +199,15 @@ def observe_outputs(
 def check_outputs(served: Served, arrays: Arrays) -> None:
     """Refuse outputs that are not what the metadata say.
 
-    Raises: ShapeError: a name, a dtype or a shape differs.
+    Raises: ModelError: a name, a dtype or a shape differs.
     """
     names = {spec.name for spec in served.outputs}
     if set(arrays) != names:
-        raise ShapeError("serve", f"the model returned {sorted(arrays)}, not {sorted(names)}")
+        raise ModelError("serve", f"the model returned {sorted(arrays)}, not {sorted(names)}")
     for spec in served.outputs:
         array = arrays[spec.name]
         if array.dtype != spec.dtype or not spec.accepts(array.shape):
-            raise ShapeError(
+            raise ModelError(
                 "serve", f"output {spec.name!r} is not what the metadata say",
                 {"returned": f"{array.dtype} {list(array.shape)}",
                  "metadata": f"{spec.datatype} {list(spec.shape)}"},

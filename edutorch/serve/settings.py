@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""Of a model's folder. It cannot leave the folder of models, and needs no escape in HTML."""
+
+VERSION = re.compile(r"[1-9][0-9]{0,17}")
+"""Of a version's folder."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A running server for tests: a process of its own on a free port, and models that are written here."""
+"""A running server for tests: a process of its own on a free port, and models for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class Running(NamedTuple):
         """Return what the server has logged."""
         return [json.loads(line) for line in self.log_file.read_text().splitlines()]
 
-    def infer(self, model: str, name: str, datatype: str, shape: list, data: list) -> httpx.Response:
+    def infer(
+        self, model: str, name: str, datatype: str, shape: list, data: list
+    ) -> httpx.Response:
         """Send a request with one input as JSON."""
         entry = {"name": name, "datatype": datatype, "shape": shape, "data": data}
         return self.client.post(f"/v2/models/{model}/infer", json={"inputs": [entry]})
@@ -61,7 +63,17 @@ def running(models: Path, *arguments: str, wait: bool = True) -> Iterator[Runnin
         wait: until it is ready.
     """
     trusted = [] if "--trust-handler" in arguments else handlers(models)
-    command = [sys.executable, "-m", "edutorch", "serve", str(models), "--port", "0", "--drain", "0.2"]
+    command = [
+        sys.executable,
+        "-m",
+        "edutorch",
+        "serve",
+        str(models),
+        "--port",
+        "0",
+        "--drain",
+        "0.2",
+    ]
     log_file = models.parent / f"{models.name}.{time.monotonic_ns()}.log"
     with log_file.open("w") as logs:
         process = subprocess.Popen(
