@@ -28,7 +28,8 @@ def serve(settings: Settings, log_level: str = "info") -> int:
     try:
         from .run import run
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn", "prometheus_client"):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("starlette", "uvicorn", "prometheus_client"):
             raise
-        raise missing_extra("serve", "serve", f"{error.name} is not installed") from error
+        raise missing_extra("serve", "serve", f"{package} is not installed") from error
     return run(settings, log_level)

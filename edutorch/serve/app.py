@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import re
 import secrets
@@ -32,6 +33,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+SERVER_ID = secrets.token_hex(4)
+COUNTER = itertools.count(1)
+
 LARGE = 256 << 10
 """Bytes from which a body is read on another thread, so that no other request waits for it."""
 
@@ -75,7 +79,15 @@ class Server:
     def routes(self) -> list[Route]:
         """Return the table of paths."""
         get, post = ["GET"], ["POST"]
-        routes = [
+        routes = []
+        # The first that matches is taken: what is asked most stands first.
+        for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+            routes += [
+                Route(f"{path}/infer", self.infer, methods=post),
+                Route(path, self.model_metadata, methods=get),
+                Route(f"{path}/ready", self.model_ready, methods=get),
+            ]
+        routes += [
             Route("/", self.show_page, methods=get),
             Route("/page.js", page.script, methods=get),
             Route("/page.css", page.sheet, methods=get),
@@ -91,12 +103,6 @@ class Server:
             Route("/v2/repository/models/{name}/load", self.load, methods=post),
             Route("/v2/repository/models/{name}/unload", self.unload, methods=post),
         ]
-        for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-            routes += [
-                Route(path, self.model_metadata, methods=get),
-                Route(f"{path}/ready", self.model_ready, methods=get),
-                Route(f"{path}/infer", self.infer, methods=post),
-            ]
         return routes
 
     # Around each request -------------------------------------------------------------
@@ -163,8 +169,7 @@ class Server:
         fields: dict[str, Any] = {}
         if version is not None:
             labels = (version.model, str(version.number))
-            self.metrics.requests.labels(*labels, str(status)).inc()
-            self.metrics.seconds.labels(*labels).observe(seconds)
+            self.metrics.count(*labels, str(status), seconds)
             fields = {"model": version.model, "version": version.number}
         log(
             "answered" if status else "client went away",
@@ -351,7 +356,7 @@ def request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
             return value.decode()
-    return secrets.token_hex(8)
+    return f"{SERVER_ID}-{next(COUNTER)}"
 
 
 async def off_loop(size: int, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -33,6 +33,7 @@ class Metrics:
         disable_created_metrics()  # a time for each series: twice the lines, which nobody reads
         self.registry = registry = CollectorRegistry()
         labels = ("model", "version")
+        self.answers: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
         self.requests = Counter(
             "edutorch_requests", "Requests for a model, by status.", (*labels, "status"),
             registry=registry,
@@ -65,6 +66,15 @@ class Metrics:
         self.cancelled = Counter(
             "edutorch_cancelled", "Clients that went away before their answer.", registry=registry
         )
+
+    def count(self, model: str, version: str, status: str, seconds: float) -> None:
+        """Count the answer to a request for a model."""
+        key = (model, version, status)
+        if key not in self.answers:  # to look a series up costs as much as the rest of the request
+            self.answers[key] = self.requests.labels(*key), self.seconds.labels(model, version)
+        counter, histogram = self.answers[key]
+        counter.inc()
+        histogram.observe(seconds)
 
     def of(self, model: str, version: str) -> ModelMetrics:
         """Return the metrics of a version."""

@@ -23,6 +23,9 @@ from .settings import Settings
 
 MOST_HEADER_BYTES = 64 << 10
 MOST_CONNECTIONS = 1024
+FIRST_REQUEST_SECONDS = 0.5
+"""So long a connection that is new when the server ends may take to send a request."""
+
 LAST_SECONDS = 7
 """So long the server waits for running requests after the listening socket is closed."""
 
@@ -94,8 +97,30 @@ class Runner(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop, and say so."""
         log("ending", connections=len(self.server_state.connections))
+        await self.accept_last()
         await super().shutdown(sockets)
         log("ended", requests=self.server_state.total_requests)
+
+    async def accept_last(self) -> None:
+        """Accept the connections that the kernel has made already, and listen no more.
+
+        To close the socket over them would reset them, though their clients have sent a request.
+        """
+        waiting = []
+        self.listener.setblocking(False)
+        with contextlib.suppress(OSError):  # raised when none is left
+            while True:
+                waiting.append(self.listener.accept()[0])
+        for server in self.servers:
+            server.close()
+        for connection in waiting:
+            await asyncio.get_running_loop().connect_accepted_socket(self.make_protocol, connection)
+
+    def make_protocol(self) -> asyncio.Protocol:
+        """Return the reader of a new connection."""
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
 
 def protocol_class() -> type[asyncio.Protocol]:
@@ -129,6 +154,13 @@ def protocol_class() -> type[asyncio.Protocol]:
                     self.header_timer = self.loop.call_later(
                         self.header_timeout, self.transport.close
                     )
+
+        def shutdown(self) -> None:
+            """Close the connection, or wait a moment for a request that is on its way."""
+            if self.cycle is None and not self.transport.is_closing():
+                self.loop.call_later(FIRST_REQUEST_SECONDS, super().shutdown)
+            else:
+                super().shutdown()
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self.header_timer is not None:

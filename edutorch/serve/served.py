@@ -161,7 +161,7 @@ def from_module(
             return [value.detach().numpy() for value in list_of(module(*tensors))]
 
     if not outputs:
-        outputs = observe_outputs(compute, inputs)
+        outputs = observe_outputs(compute, inputs, settings.get("free_size", 1))
 
     def call(arrays: Arrays) -> Arrays:
         results = compute(arrays)
@@ -181,19 +181,42 @@ def list_of(result: Any) -> list[Any]:
     return list(result) if isinstance(result, tuple | list) else [result]
 
 
+FREE_SIZES = ((16, 48), (64, 192), (224, 448), (1, 2))
+"""Pairs of sizes for axes that take any: the first that works is used. Some layers need many."""
+
+
 def observe_outputs(
-    compute: Callable[[Arrays], list[np.ndarray]], inputs: Sequence[TensorSpec]
+    compute: Callable[[Arrays], list[np.ndarray]], inputs: Sequence[TensorSpec], free_size: int
 ) -> tuple[TensorSpec, ...]:
-    """Return the outputs that a model has: a size that changes with the rows is any size."""
-    first, second = (compute({spec.name: spec.example(rows) for spec in inputs}) for rows in (1, 2))
-    return tuple(
-        TensorSpec(
-            f"output{index}",
-            datatype_of(one.dtype),
-            tuple(a if a == b else -1 for a, b in zip(one.shape, two.shape, strict=True)),
-        )
-        for index, (one, two) in enumerate(zip(first, second, strict=True))
-    )
+    """Return the outputs that a model has: a size that changes with those of the inputs is any.
+
+    Args:
+        free_size: what `model.json` says, or 1.
+
+    Raises: ModelError: the model fails with all sizes that are tried.
+    """
+    failure: Exception | None = None
+    own = ((free_size, 2 * free_size),) if free_size > 1 else ()
+    for small, large in (*own, *FREE_SIZES):
+        try:
+            results = [
+                compute({spec.name: spec.example(rows, size) for spec in inputs})
+                for rows, size in ((1, small), (2, small), (1, large))
+            ]
+        except Exception as error:  # noqa: BLE001  (a model may raise anything)
+            failure = failure or error
+        else:
+            return tuple(
+                TensorSpec(f"output{index}", datatype_of(arrays[0].dtype), common_shape(arrays))
+                for index, arrays in enumerate(zip(*results, strict=True))
+            )
+    raise ModelError("serve", f"the warm-up failed: {failure}") from failure
+
+
+def common_shape(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+    """Return the shape of some arrays, -1 where they differ."""
+    sizes = zip(*(array.shape for array in arrays), strict=True)
+    return tuple(axis[0] if len(set(axis)) == 1 else -1 for axis in sizes)
 
 
 def check_outputs(served: Served, arrays: Arrays) -> None:

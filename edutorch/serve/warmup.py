@@ -8,10 +8,7 @@ import numpy as np
 
 from ..errors import EdutorchError
 from .errors import ModelError
-from .served import Arrays, Served, check_outputs
-
-FREE_SIZES = (1, 16, 64, 224)
-"""Tried in turn for axes that take any size: some layers need more than 1."""
+from .served import FREE_SIZES, Arrays, Served, check_outputs
 
 TOLERANCE = 1e-3
 """Of the largest output: a product of more rows is summed in another order."""
@@ -20,8 +17,8 @@ TOLERANCE = 1e-3
 def warm_up(served: Served) -> tuple[Served, bool]:
     """Call a model, and return it with True if requests may share a call.
 
-    They may if each row of the result depends on its own row alone. A model in training mode, whose
-    batch norm averages over strangers, is found here.
+    They may if each row of the result depends on its own row alone. A softmax along the wrong axis,
+    which would mix strangers, is found here.
 
     Raises: ModelError: a call fails, or the result is not what the metadata say.
     """
@@ -45,7 +42,7 @@ def find_free_size(served: Served) -> Served:
     has_free_axes = any(-1 in spec.shape[1:] for spec in served.inputs)
     sizes = [served.free_size]
     if has_free_axes:
-        sizes += [size for size in FREE_SIZES if size != served.free_size]
+        sizes += [size for size, _ in FREE_SIZES]
     failure: Exception | None = None
     for size in sizes:
         attempt = replace(served, free_size=size)

@@ -91,7 +91,7 @@ def running(models: Path, *arguments: str, wait: bool = True) -> Iterator[Runnin
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(60)
         finally:
             process.kill()
 
@@ -101,7 +101,7 @@ def handlers(models: Path) -> list[str]:
     return [text for path in models.rglob("handler.py") for text in ("--trust-handler", str(path))]
 
 
-def wait_until(condition, seconds: float = 20) -> None:
+def wait_until(condition, seconds: float = 60) -> None:
     """Wait for what must come; a busy machine may take long."""
     end = time.monotonic() + seconds
     while not condition():
