@@ -17,6 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
+import edutorch
+
 from . import page, predictions
 from .batching import queue_full
 from .errors import BadRequest, RequestError
@@ -201,9 +203,8 @@ class Server:
 
     async def server_metadata(self, request: Request) -> Response:
         """Describe the server."""
-        from .. import __version__
-
-        return JSONResponse({"name": "edutorch", "version": __version__, "extensions": EXTENSIONS})
+        version = edutorch.__version__
+        return JSONResponse({"name": "edutorch", "version": version, "extensions": EXTENSIONS})
 
     async def model_metadata(self, request: Request) -> Response:
         """Describe a model: its versions, inputs and outputs."""

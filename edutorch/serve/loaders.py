@@ -106,37 +106,35 @@ def load_script(path: Path, config: Config) -> Served:
 def from_program(program: Any, module: Any, config: Config, platform: str) -> Served:
     """Make a model to serve of a loaded program.
 
-    Its inputs and outputs are those of `model.json`, or of the program: `input_specs` and
-    `output_specs`, or the placeholders of its graph.
+    Its inputs are those of `model.json`, or of the program itself.
     """
-    inputs = config.inputs or specs_of(program, "input_specs") or placeholder_specs(module)
-    outputs = config.outputs or specs_of(program, "output_specs")
+    inputs = config.inputs or inputs_of(program)
     if not inputs:
         raise ModelError(
             "serve", "the file does not say which inputs it takes",
             hint=f"write {CONFIG_FILE} beside it, with `inputs`",
         )  # fmt: skip
-    return from_module(module, inputs, outputs, platform, **config.settings())
+    names = getattr(program, "output_names", ())
+    return from_module(
+        module, inputs, config.outputs, platform, output_names=names, **config.settings()
+    )
 
 
-def specs_of(program: Any, name: str) -> tuple[TensorSpec, ...]:
-    """Return the (name, dtype, shape) that a program lists, where a free size is no integer."""
-    entries = getattr(program, name, ())
-    return tuple(make_spec(*entry) for entry in (entries() if callable(entries) else entries))
+def inputs_of(program: Any) -> tuple[TensorSpec, ...]:
+    """Return the inputs of an exported program, or of a model that `onnx.load` brought in.
 
-
-def placeholder_specs(module: Any) -> tuple[TensorSpec, ...]:
-    """Return what the placeholders of a graph take, if their `meta` has a dtype and a shape."""
-    result = []
-    for node in getattr(getattr(module, "graph", None), "nodes", ()):
-        if node.op == "placeholder":
-            value = node.meta.get("val", node.meta.get("tensor_meta"))
-            shape = node.meta.get("shape", getattr(value, "shape", None))
-            dtype = node.meta.get("dtype", getattr(value, "dtype", None))
-            if shape is None or dtype is None:
-                return ()
-            result.append(make_spec(node.name, dtype, shape))
-    return tuple(result)
+    Raises: ModelError: one is no tensor, or its dtype or rank is unknown.
+    """
+    entries = [(node.name, node.meta) for node in getattr(program, "input_nodes", list)()]
+    specs = [(name, meta.get("dtype"), meta.get("shape")) for name, meta in entries]
+    specs += [(spec.name, spec.dtype, spec.shape) for spec in getattr(program, "inputs", ())]
+    for name, dtype, shape in specs:
+        if dtype is None or shape is None:
+            raise ModelError(
+                "serve", f"the file does not say which shape and dtype input {name!r} has",
+                hint=f"write {CONFIG_FILE} beside it, with `inputs`",
+            )  # fmt: skip
+    return tuple(make_spec(*entry) for entry in specs)
 
 
 def make_spec(name: str, dtype: Any, shape: Iterable[Any]) -> TensorSpec:

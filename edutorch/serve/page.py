@@ -101,7 +101,9 @@ def graph(version: Version) -> Response:
 
 def draw(served: Served) -> str:
     """Draw a model by calling it once."""
-    from .. import from_numpy, no_grad, viz
+    from .. import viz
+    from ..autograd import no_grad
+    from ..ops import from_numpy
 
     if served.drawable is None:
         return message_picture("this format has no graph to show")

@@ -135,6 +135,7 @@ def from_module(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec] = (),
     platform: str = "edutorch",
+    output_names: Sequence[str] = (),
     **settings: Any,
 ) -> Served:
     """Make a model to serve of a module: it is called with tensors, by the order of `inputs`.
@@ -143,14 +144,15 @@ def from_module(
         module: anything that maps tensors to a tensor, or to several in a tuple, list or dict.
         outputs: taken from a first call if left out; the first axis may have any size if that of
             every input may.
+        output_names: names for outputs that are taken from a first call.
         settings: further arguments of `Served`.
 
     >>> mlp = from_module(nn.Linear(2, 3), [TensorSpec("x", "FP32", (-1, 2))])
     >>> mlp.outputs
     (TensorSpec(name='output0', datatype='FP32', shape=(-1, 3)),)
     """
-    from .. import from_numpy
     from ..autograd import inference_mode
+    from ..ops import from_numpy
 
     if callable(getattr(module, "eval", None)):
         module.eval()
@@ -162,6 +164,9 @@ def from_module(
 
     if not outputs:
         outputs = observe_outputs(compute, inputs, settings.get("free_size", 1))
+        if len(output_names) == len(outputs):
+            named = zip(outputs, output_names, strict=True)
+            outputs = tuple(spec._replace(name=name) for spec, name in named)
 
     def call(arrays: Arrays) -> Arrays:
         results = compute(arrays)
