@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -155,7 +156,8 @@ def from_module(
     from ..ops import from_numpy
 
     if callable(getattr(module, "eval", None)):
-        module.eval()
+        with suppress(NotImplementedError):  # an exported program has no modes
+            module.eval()
 
     def compute(arrays: Arrays) -> list[Any]:
         with inference_mode():
