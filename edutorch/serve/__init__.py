@@ -6,12 +6,8 @@ Needs the extra `serve`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..errors import missing_extra
-
-if TYPE_CHECKING:
-    from .settings import Settings
+from .settings import Settings
 
 __all__ = ["serve"]
 

@@ -22,7 +22,7 @@ import edutorch
 from . import page, predictions
 from .batching import queue_full
 from .errors import BadRequest, RequestError
-from .infer import read_body, run_request
+from .infer import Reading, read_body, run_request
 from .logs import log
 from .metrics import Metrics
 from .protocol import HEADER_LENGTH, encode_infer, expect, parse_infer, parse_json
@@ -56,7 +56,7 @@ class Server:
         self.metrics = Metrics()
         self.repository = Repository(settings, self.metrics)
         self.draining = False
-        self.reading = 0
+        self.reading = Reading()
         self.hosts = {"localhost", "127.0.0.1", "::1", settings.host, *settings.allow_hosts}
         self.router = Router(self.routes(), lifespan=self.lifespan)
 
@@ -251,7 +251,7 @@ class Server:
         version = self.find(request)
         if version.batcher.is_full():
             raise queue_full(self.settings.queue)
-        return version, await read_body(request, self)
+        return version, await read_body(request, self.settings, self.reading)
 
     async def infer(self, request: Request) -> Response:
         """Answer a request of the protocol."""
@@ -289,7 +289,7 @@ class Server:
         """
         if not self.settings.allow_control:
             raise RequestError(403, "the server was started without --allow-control")
-        body = await read_body(request, self)
+        body = await read_body(request, self.settings, self.reading)
         return expect(parse_json(body), dict, "the request") if body else {}
 
     async def index(self, request: Request) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from starlette.requests import Request
 
@@ -12,9 +12,6 @@ from .repository import Version
 from .served import Arrays
 from .settings import Settings
 
-if TYPE_CHECKING:
-    from .app import Server
-
 DISCARDED_SECONDS = 2.0
 """So long a body that is too large is read and dropped: who still sends hears no answer."""
 
@@ -22,33 +19,40 @@ BODIES = 8
 """So many bodies of the largest size may be in memory before their requests are queued."""
 
 
-async def read_body(request: Request, server: Server) -> bytes:
+@dataclass
+class Reading:
+    """How many bytes of bodies are being read, by all requests together."""
+
+    size: int = 0
+
+
+async def read_body(request: Request, settings: Settings, reading: Reading) -> bytes:
     """Return the body of a request.
 
     Raises: RequestError: it is too large (413), too slow (408), compressed (415), or there are too
             many at once (503).
         BadRequest: its length is no number.
     """
-    limit = server.settings.max_body
+    limit = settings.max_body
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise RequestError(415, f"content-encoding {encoding[:40]!r}: send the body as it is")
     length = request.headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise BadRequest(f"content-length is {length[:40]!r}")
-    if server.reading > BODIES * limit:
+    if reading.size > BODIES * limit:
         raise RequestError(503, "too many large requests at once", {"Retry-After": "1"})
     chunks: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(server.settings.body_timeout):
+        async with asyncio.timeout(settings.body_timeout):
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
                     raise ConnectionAbortedError
                 chunk = message.get("body", b"")
                 size += len(chunk)
-                server.reading += len(chunk)
+                reading.size += len(chunk)
                 if max(size, int(length[:20])) > limit:
                     await discard(request, message)
                     raise RequestError(413, f"the body has more than {limit} bytes")
@@ -56,10 +60,10 @@ async def read_body(request: Request, server: Server) -> bytes:
                 if not message.get("more_body"):
                     return b"".join(chunks)
     except TimeoutError:
-        seconds = server.settings.body_timeout
+        seconds = settings.body_timeout
         raise RequestError(408, f"the body did not arrive within {seconds:g} s") from None
     finally:
-        server.reading -= size
+        reading.size -= size
 
 
 async def discard(request: Request, message: dict) -> None:
