@@ -68,13 +68,13 @@ def serve(options: argparse.Namespace) -> int:
         raise InvalidValueError("serve", f"$PORT is {given_port!r}, not a number")
     port = options.port if options.port is not None else int(given_port or 8000)
     host = options.host or ("0.0.0.0" if given_port else "127.0.0.1")
-    numbers = {option: getattr(options, option) for option, _, _ in NUMBERS}
-    for option, value in numbers.items():
+    limits = {option: getattr(options, option) for option, _, _ in NUMBERS}
+    for option, value in limits.items():
         if not 0 <= value < 1e15 or (value == 0 and option not in ("batch_delay", "drain")):
             raise InvalidValueError("serve", f"--{option.replace('_', '-')} is {value:g}")
     settings = Settings(
         options.models, host, port, reload=options.reload, allow_control=options.allow_control,
-        allow_hosts=tuple(options.allow_host), trusted=tuple(options.trust_handler), **numbers,
+        allow_hosts=tuple(options.allow_host), trusted=tuple(options.trust_handler), **limits,
     )  # fmt: skip
     if options.manifest:
         from ..serve.manifests import write_manifest
