@@ -24,6 +24,7 @@ PARTS = {
     "packages": "the real transformers, torchvision and timm",
     "site": "a lesson in a browser tab",
     "grading": "a class of students, honest and hostile",
+    "serving": "a server of models, under the load of 16 clients",
 }
 IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "import")
 PLACES = {"import": ("imports", "run"), "chains": ("train", "run_chains")}
@@ -68,6 +69,9 @@ def arguments() -> argparse.Namespace:
             part.add_argument("--large", action="store_true", help="also a graph of 10,000 nodes")
         if name == "grading":
             add_grading_options(part)
+        if name == "serving":
+            part.add_argument("--seconds", type=float, default=5.0, help="of each run")
+            part.add_argument("--clients", type=int, default=16)
     options = parser.parse_args()
     if bool(options.command) == bool(options.against):
         parser.error("give a command, or --against COMMIT")

@@ -89,6 +89,16 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    from .cli.serve import add_options as add_options_of_serve
+
+    add_options_of_serve(
+        commands.add_parser(
+            "serve",
+            help="answer requests for a folder of models over HTTP",
+            description="Answer requests for a folder of models: the Open Inference Protocol.",
+            allow_abbrev=False,
+        )
+    )
     from .cli.packages.command import add_options as add_options_of_add
     from .cli.packages.command import add_options_of_remove
 
@@ -171,6 +181,7 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
     from .cli.grade import grade, merge
     from .cli.lab import lab
     from .cli.packages.command import add, remove
+    from .cli.serve import serve
     from .cli.site.command import site
     from .cli.zoo import zoo
 
@@ -182,6 +193,8 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
         return site(options)
     if options.command == "zoo":
         return zoo(options)
+    if options.command == "serve":
+        return serve(options)
     if options.command in ("add", "remove"):
         return add(options) if options.command == "add" else remove(options)
     if options.command == "grade merge":

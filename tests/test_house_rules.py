@@ -67,6 +67,7 @@ LAYERS = (
     {"export"},
     {"jit", "onnx"},
     {"viz"},
+    {"serve"},
     {"datasets"},
     {"vision", "text", "audio", "rl"},
     {"zoo"},

@@ -1,0 +1,165 @@
+"""The command line, the files for other places, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from edutorch.serve.errors import ModelError
+from edutorch.serve.loaders import TrustedHandlers, load_folder, register_loader
+from edutorch.serve.manifests import triton_config, write_manifest
+from edutorch.serve.served import Served, TensorSpec, from_module
+from edutorch.serve.settings import Settings
+from tests.serve.running import ROOT, write_handler, write_mlp
+
+
+def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m edutorch serve`, which is to end by itself."""
+    words = [sys.executable, "-m", "edutorch", "serve", *map(str, arguments)]
+    env = {**os.environ, "PORT": "", **environment}
+    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, env=env, timeout=120)
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    done = command(tmp_path / "none")
+    assert done.returncode == 1 and "there is no folder" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [(["--queue", "0"], "--queue is 0"), (["--timeout", "nan"], "--timeout is nan")],
+)
+def test_a_number_that_makes_no_sense(tmp_path, words, text):
+    done = command(tmp_path, *words)
+    assert done.returncode == 1 and text in done.stderr
+
+
+def test_a_port_that_makes_no_sense(tmp_path):
+    done = command(tmp_path, PORT="http")
+    assert done.returncode == 1 and "$PORT is 'http'" in done.stderr
+    done = command(tmp_path, "--port", "70000")
+    assert done.returncode == 1 and "cannot listen on 127.0.0.1:70000" in done.stderr
+
+
+def test_a_handler_that_is_not_there(tmp_path):
+    done = command(tmp_path, "--port", "0", "--trust-handler", tmp_path / "handler.py")
+    assert done.returncode == 1 and "--trust-handler" in done.stderr
+
+
+def test_the_port_of_the_environment_is_taken(tmp_path):
+    words = [sys.executable, "-m", "edutorch", "serve", str(tmp_path)]
+    env = {**os.environ, "PORT": "0"}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+    try:
+        line = process.stdout.readline()
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+    assert line.startswith(f"serving {tmp_path} on http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client"])
+def test_without_the_extra_it_is_named(tmp_path, missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; from edutorch.__main__ import main; "
+    code += f"sys.exit(main(['serve', {str(tmp_path)!r}]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert f"{missing} is not installed" in done.stderr
+    assert 'pip install "edutorch[serve]"' in done.stderr
+
+
+# Loaders -----------------------------------------------------------------------------
+
+
+def test_a_loader_is_a_function(tmp_path, monkeypatch):
+    monkeypatch.setattr("edutorch.serve.loaders.LOADERS", {})
+    spec = TensorSpec("x", "FP32", (-1, 2))
+
+    @register_loader(".txt")
+    def load_text(path, config) -> Served:
+        return Served((spec,), (spec,), lambda arrays: arrays, path.read_text())
+
+    (tmp_path / "model.txt").write_text("mine")
+    assert load_folder(tmp_path, TrustedHandlers([])).platform == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[]", "the file is list, not an object"),
+        ('{"input": []}', "unknown key 'input'; known: inputs"),
+        ('{"inputs": [{"name": "x"}]}', "datatype is None, not one of BOOL"),
+        ('{"inputs": [{"name": "x", "datatype": "FP32", "shape": [-2]}]}', "a negative size"),
+        ('{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1.5]}]}', "not an integer"),
+    ],
+)
+def test_a_model_json_that_is_wrong(tmp_path, text, error):
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(ModelError, match=error):
+        load_folder(tmp_path, TrustedHandlers([]))
+
+
+def test_a_handler_that_was_not_named_is_not_run(tmp_path):
+    folder = write_handler(tmp_path, "a", "raise SystemExit")
+    with pytest.raises(ModelError, match=r"--trust-handler .*handler\.py runs the handler"):
+        load_folder(folder, TrustedHandlers([]))
+
+
+# Manifests ---------------------------------------------------------------------------
+
+
+def test_a_container(tmp_path):
+    folder = write_mlp(tmp_path / "models")
+    done = command(
+        tmp_path / "models", "--manifest", "cloudrun", "-o", tmp_path / "out", "--queue", "9",
+        "--trust-handler", folder / "handler.py",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "out" / "Containerfile").read_text()
+    last = json.loads(text.splitlines()[-1].removeprefix("CMD "))
+    assert last[:5] == ["python", "-m", "edutorch", "serve", "/models"]
+    assert last[-4:] == ["--queue", "9", "--trust-handler", "/models/mlp/1/handler.py"]
+    assert "COPY models /models" in text and "USER 1000" in text
+    check = next(line for line in text.splitlines() if line.startswith("HEALTHCHECK"))
+    assert compile(json.loads(check.removeprefix("HEALTHCHECK CMD "))[2], "check", "exec")
+    yaml = pytest.importorskip("yaml")
+    service = yaml.safe_load((tmp_path / "out" / "service.yaml").read_text())
+    template = service["spec"]["template"]["spec"]
+    assert template["containerConcurrency"] == 9
+    assert template["containers"][0]["startupProbe"]["httpGet"]["path"] == "/v2/health/ready"
+
+
+def test_kserve(tmp_path):
+    write_mlp(tmp_path, name="My_Net")
+    (tmp_path / "onnx" / "3").mkdir(parents=True)
+    (tmp_path / "onnx" / "3" / "model.onnx").write_bytes(b"")
+    paths = write_manifest("kserve", Settings(tmp_path), tmp_path / "out")
+    assert [path.name for path in paths] == ["My_Net.yaml", "onnx.yaml"]
+    yaml = pytest.importorskip("yaml")
+    own, onnx = (yaml.safe_load(path.read_text()) for path in paths)
+    assert own["metadata"]["name"] == "my-net"
+    assert own["spec"]["predictor"]["containers"][0]["name"] == "kserve-container"
+    model = onnx["spec"]["predictor"]["model"]
+    assert (model["protocolVersion"], model["runtime"]) == ("v2", "kserve-tritonserver")
+
+
+def test_triton_reads_onnx_alone(tmp_path):
+    write_mlp(tmp_path)
+    with pytest.raises(ModelError, match=r"Triton cannot read mlp/1: there is no model\.onnx"):
+        write_manifest("triton", Settings(tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_configuration_of_triton():
+    from edutorch import nn
+
+    served = from_module(nn.Linear(64, 10), [TensorSpec("x", "FP32", (-1, 64))])
+    text = triton_config("net", served, Settings(ROOT))
+    assert "max_batch_size: 32" in text and "max_queue_delay_microseconds: 2000" in text
+    assert '{ name: "x", data_type: TYPE_FP32, dims: [64] }' in text
+    text = triton_config("net", served, Settings(ROOT, max_batch=1))
+    assert "max_batch_size: 0" in text and "dims: [-1, 64]" in text
