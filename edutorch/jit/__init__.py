@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from .core.tensor import Tensor
-from .errors import NotHereError
+from ..core.tensor import Tensor
+from ..errors import NotHereError
 
 __all__ = [
     "Final", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing",
