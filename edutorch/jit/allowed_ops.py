@@ -27,7 +27,7 @@ nanquantile nansum norm prod quantile std std_mean sum trapezoid unique_consecut
 """
 
 SHAPES = """
-adjoint as_strided atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to cat chunk clone
+adjoint as_strided atleast_1d atleast_2d atleast_3d broadcast_to cat chunk clone
 column_stack concat concatenate contiguous detach diag diag_embed diagonal diagonal_scatter dsplit
 dstack expand_as flatten flip fliplr flipud hsplit hstack index_add index_copy
 index_fill index_select is_contiguous is_nonzero masked_scatter masked_select meshgrid moveaxis
@@ -79,7 +79,7 @@ ALLOWED_OPS = frozenset(
 
 LIST_RESULTS = frozenset(
     """
-    atleast_1d broadcast_tensors chunk dsplit hsplit meshgrid split split_with_sizes tensor_split
+    atleast_1d chunk dsplit hsplit meshgrid split split_with_sizes tensor_split
     unbind vsplit stride
     """.split()
 )

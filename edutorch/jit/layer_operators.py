@@ -93,7 +93,7 @@ def conv_operator(rank: int) -> Any:
     return run
 
 
-def upsample_operator(mode: str, aligned: bool) -> Any:
+def upsample_operator(mode: str, aligned: bool, **settings: bool) -> Any:
     """Return `torch.upsample_…`: (input, size, [align_corners], scale factors)."""
 
     def run(input: Tensor, size: Any = None, *args: Any, **named: Any) -> Tensor:
@@ -104,7 +104,7 @@ def upsample_operator(mode: str, aligned: bool) -> Any:
             factors = None
         return F.interpolate(
             input, size=one_or_all(size), scale_factor=None if size else factors, mode=mode,
-            align_corners=corners if aligned else None,
+            align_corners=corners if aligned else None, **settings,
         )  # fmt: skip
 
     return run
@@ -207,7 +207,13 @@ LAYER_OPERATORS: dict[str, Any] = {
     **{f"reflection_pad{rank}d": pad_operator("reflect") for rank in (1, 2, 3)},
     **{f"replication_pad{rank}d": pad_operator("replicate") for rank in (1, 2, 3)},
     **{f"upsample_nearest{rank}d": upsample_operator("nearest", False) for rank in (1, 2, 3)},
+    **{
+        f"_upsample_nearest_exact{rank}d": upsample_operator("nearest-exact", False)
+        for rank in (1, 2, 3)
+    },
     "upsample_linear1d": upsample_operator("linear", True),
+    "_upsample_bilinear2d_aa": upsample_operator("bilinear", True, antialias=True),
+    "_upsample_bicubic2d_aa": upsample_operator("bicubic", True, antialias=True),
     "upsample_bilinear2d": upsample_operator("bilinear", True),
     "upsample_bicubic2d": upsample_operator("bicubic", True),
     "upsample_trilinear3d": upsample_operator("trilinear", True),

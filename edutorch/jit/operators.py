@@ -102,7 +102,8 @@ TENSOR_NAMES = {
     "floordiv": "floor_divide", "mod": "remainder", "__lshift__": "bitwise_left_shift",
     "__rshift__": "bitwise_right_shift",
 }  # fmt: skip
-NOT_METHODS = {"rsub"}
+NOT_METHODS = {"where", "rsub"}
+"""Functions whose first argument is not that of the method of this name."""
 
 UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": operator.neg, "abs": abs, "sqrt": math.sqrt, "exp": math.exp, "log": math.log,
@@ -179,7 +180,7 @@ def tensor_function(name: str) -> Operator:
 
 def resolve(name: str, args: tuple[Any, ...]) -> Operator:
     """Return the method of the first argument, or the function of that name."""
-    if args and isinstance(args[0], Tensor):
+    if args and isinstance(args[0], Tensor) and name not in NOT_METHODS:
         method = getattr(Tensor, name, None)
         if method is not None:
             return method
@@ -396,6 +397,7 @@ EXPLICIT: dict[str, Operator] = {
     "Delete": operator.delitem, "list": list, "dict": dict, "sorted": sorted,
     "sort": sort_values, "divmod": divmod, "min": minmax("min"), "max": minmax("max"),
     "sum": over_lists("sum", sum), "all": over_lists("all", all), "any": over_lists("any", any),
+    "broadcast_tensors": lambda tensors: list(tensor_function("broadcast_tensors")(*tensors)),
     "numpy_T": lambda input: input.T, "expand": lambda input, size, implicit=False: input.expand(
         *size
     ),

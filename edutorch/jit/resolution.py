@@ -9,6 +9,7 @@ calls itself is refused as well.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from .errors import ArchiveError
@@ -150,6 +151,8 @@ class Resolver:
                 raise self.fail(node, f"{name} is not in the archive")
             return value
         operator = find_operator(name)
+        if operator is None and self.function.file.startswith(LIBRARY):
+            return missing_operator(name)
         if operator is None:
             raise self.fail(node, f"{name} is not an operator that a program may call here")
         return operator
@@ -262,6 +265,17 @@ class Resolver:
 
 
 SCOPES = ("__enter__", "__exit__")
+LIBRARY = "__torch__/torch/"
+"""The folder of PyTorch's own functions, whose branches name ops that most programs never reach."""
+
+
+def missing_operator(name: str) -> Callable[..., Any]:
+    """Return what is called in place of an operator that does not exist here: an error."""
+
+    def refuse(*args: Any, **named: Any) -> Any:
+        raise ArchiveError("jit", f"{name} is not an operator that a program may call here")
+
+    return refuse
 
 
 def resolve_program(program: Program) -> None:
