@@ -77,6 +77,29 @@ ALLOWED_OPS = frozenset(
     ).split()
 )  # fmt: skip
 
+SUBMODULE_OPS = {
+    "linalg": frozenset(
+        """
+        cholesky cond cross det diagonal eigh eigvalsh inv lstsq matmul matrix_norm matrix_power
+        matrix_rank multi_dot norm pinv qr slogdet solve solve_triangular svd svdvals vecdot
+        """.split()
+    ),
+    "fft": frozenset(
+        """
+        fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn
+        rfft rfft2 rfftfreq rfftn
+        """.split()
+    ),
+    "special": frozenset(
+        """
+        bessel_j0 bessel_j1 digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc
+        gammaln i0 i0e i1 i1e log1p log_ndtr log_softmax logit logsumexp ndtr ndtri polygamma psi
+        round sinc softmax xlog1py xlogy zeta
+        """.split()
+    ),
+}
+"""Ops of `torch.linalg`, `fft` and `special`: `torch.linalg_inv` in a program."""
+
 LIST_RESULTS = frozenset(
     """
     atleast_1d chunk dsplit hsplit meshgrid split split_with_sizes tensor_split

@@ -205,11 +205,10 @@ def as_list(args: list[ast.expr], start: int) -> list[ast.expr]:
 
 def call_method(translator: Translator, node: ast.Call, target: ast.Attribute) -> ast.expr:
     """Translate `x.view(2, -1)`, `values.append(x)`: a method of a value is an operator."""
-    name = target.attr
+    name, owner = target.attr, translator.expression(target.value)
     if name.startswith("__") or find_operator(f"torch.{name}") is None:
         hint = UNKNOWN_METHODS.get(name)
         raise translator.fail(node, f"there is no method `{name}` in TorchScript", hint)
-    owner = translator.expression(target.value)
     args, keywords = arguments(translator, node)
     if name in VARARGS:
         args = as_list(args, 0)

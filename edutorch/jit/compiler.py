@@ -43,6 +43,13 @@ class {name}:
 """
 
 
+NOT_PROGRAMS = (
+    "edutorch.ops", "edutorch.core", "edutorch.nn.functional", "edutorch.serialization",
+    "edutorch.random", "edutorch.torch_level", "edutorch.utils", "edutorch.settings",
+)  # fmt: skip
+"""Modules of ours whose functions are operators, or nothing that a program can call."""
+
+
 @dataclass
 class Draft:
     """A module that is being compiled.
@@ -80,7 +87,8 @@ class Compiler:
         if not home.startswith("edutorch") or self.form(value) is not None:
             return None
         for prefix in ("linalg", "fft", "special"):
-            if home.split(".")[1:2] == [prefix] and find_operator(f"torch.{prefix}_{name}"):
+            is_there = getattr(sys.modules[f"edutorch.{prefix}"], name, None) is value
+            if is_there and find_operator(f"torch.{prefix}_{name}") is not None:
                 return f"{prefix}_{name}"
         return name if find_operator(f"torch.{name}") is not None else None
 
@@ -106,7 +114,8 @@ class Compiler:
                 raise self.fail(translator, node, f"{value.__name__} calls itself",
                                 "TorchScript has no recursion: write a loop")  # fmt: skip
             return function
-        if not isinstance(value, types.FunctionType):
+        home = str(getattr(value, "__module__", ""))
+        if not isinstance(value, types.FunctionType) or home.startswith(NOT_PROGRAMS):
             name = getattr(value, "__name__", type(value).__name__)
             raise self.fail(
                 translator, node, f"`{name}` is not a function that a program can call",

@@ -41,13 +41,14 @@ class ScriptTuple(tuple[Any, ...]):
     def _fields(self) -> tuple[str, ...]:
         return tuple(self.script_class.attributes)
 
-    def __getattr__(self, name: str) -> Any:
-        fields = () if name == "script_class" else self._fields
-        if name in fields:
-            return self[fields.index(name)]
-        raise AttributeError(f"a {type(self).__name__} has no field {name!r}", name=name, obj=self)
+    def __getattribute__(self, name: str) -> Any:
+        # A field may be called as a method of a tuple is: `count`.
+        if not name.startswith("_") and name != "script_class" and name in self._fields:
+            return self[self._fields.index(name)]
+        return super().__getattribute__(name)
 
     def _asdict(self) -> dict[str, Any]:
+        """Return the fields by name."""
         return dict(zip(self._fields, self, strict=True))
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from .. import dtypes
 from ..backends.device import Device
 from ..core.tensor import Tensor
 from ..nn import functional
-from .allowed_ops import ALLOWED_OPS, LIST_RESULTS
+from .allowed_ops import ALLOWED_OPS, LIST_RESULTS, SUBMODULE_OPS
 from .errors import Error, error_class
 
 Operator = Callable[..., Any]
@@ -185,6 +185,9 @@ def resolve(name: str, args: tuple[Any, ...]) -> Operator:
         if method is not None:
             return method
     # The functions `torch.<name>` are collected by the package itself, above this layer.
+    module, _, member = name.partition("_")
+    if member in SUBMODULE_OPS.get(module, ()):
+        return getattr(sys.modules[f"edutorch.{module}"], member)
     function = getattr(sys.modules["edutorch"], name, None)
     function = function or getattr(functional, name, None)
     if function is None:
@@ -458,6 +461,9 @@ def find_torch_operator(name: str) -> Operator | None:
     if own is None and name in UNARY:
         own = unary_operator(name)
     base = name.removesuffix("_")
+    module, _, member = name.partition("_")
+    if own is None and member in SUBMODULE_OPS.get(module, ()):
+        own = tensor_function(name)
     if own is None and (name in ALLOWED_OPS or is_in_place(name, base)):
         own = tensor_function(name)
     if any(name in names for names in METHODS.values()):

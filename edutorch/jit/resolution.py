@@ -54,6 +54,11 @@ class Resolver:
     def __init__(self, program: Program, function: Function) -> None:
         self.program, self.function = program, function
         self.types: dict[str, ScriptClass] = {}
+        self.variables = {parameter.arg for parameter in function.parameters()} | {
+            part.id
+            for part in ast.walk(function.node)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        }
         self.calls: set[str] = set()
         """The functions that it calls, as far as that is known before it runs."""
 
@@ -120,8 +125,8 @@ class Resolver:
             self.check_variable(node, node.id)
         elif node.id in SPECIAL_NUMBERS:
             self.function.resolved[node] = SPECIAL_NUMBERS[node.id]
-        elif node.id in RESERVED or node.id.startswith("__"):
-            raise self.fail(node, f"{node.id} is not a value")
+        elif node.id not in self.variables:
+            raise self.fail(node, f"{node.id} is not a variable of the function")
 
     def visit_attribute(self, node: ast.Attribute) -> None:
         """Resolve `__torch__.a.f` and `CONSTANTS.c0`; refuse names with two underscores."""
@@ -169,7 +174,7 @@ class Resolver:
             if target.id in TYPE_FORMS:
                 self.visit_type_form(node, target.id)
                 return
-            if target.id not in BUILTINS and target.id not in self.variables():
+            if target.id not in BUILTINS and target.id not in self.variables:
                 raise self.fail(node, f"{target.id} is not a function of TorchScript")
             if target.id == "getattr":
                 self.check_getattr(node)
@@ -229,14 +234,6 @@ class Resolver:
 
     # Types of variables ------------------------------------------------------------------------
 
-    def variables(self) -> set[str]:
-        """Return the names that the function assigns."""
-        return {
-            part.id
-            for part in ast.walk(self.function.node)
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-        }
-
     def track_type(self, node: ast.AST) -> None:
         """Remember which class of the program a variable is of."""
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -284,6 +281,10 @@ def resolve_program(program: Program) -> None:
     Raises: ArchiveError: the program is more than ops on its own data, or recursive.
     """
     graph: dict[str, set[str]] = {}
+    for cls in program.classes.values():
+        for name, annotation in cls.attributes.items():
+            if wrong := type_problem(annotation):
+                raise ArchiveError("jit.load", f"{cls.name}.{name}: {wrong}")
     try:
         for function in program.all_functions():
             function.resolved.clear()
