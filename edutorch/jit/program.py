@@ -27,6 +27,7 @@ class Function:
         source: the line of Python that it was made from, "model.py:12", where that is known.
         resolved: what the names in it stand for, by node: operators, functions, classes, constants
             (see `resolution.py`).
+        program: the program that it is part of.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Function:
     owner: ScriptClass | None = None
     source: str | None = None
     resolved: dict[ast.AST, Any] = field(default_factory=dict, repr=False)
+    program: Program | None = field(default=None, repr=False)
 
     @property
     def short_name(self) -> str:

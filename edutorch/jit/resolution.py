@@ -288,6 +288,7 @@ def resolve_program(program: Program) -> None:
     try:
         for function in program.all_functions():
             function.resolved.clear()
+            function.program = program
             graph[function.name] = Resolver(program, function).run()
     except RecursionError as error:
         raise ArchiveError("jit.load", "an expression is nested too deeply") from error
