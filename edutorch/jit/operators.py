@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.device import Device
+from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from ..nn import functional
 from .allowed_ops import ALLOWED_OPS, LIST_RESULTS, SUBMODULE_OPS
@@ -447,9 +448,22 @@ def find_operator(name: str) -> Operator | None:
     space, _, short = name.rpartition(".")
     if space == "ops.prim":
         return PRIM.get(short)
+    if space == "ops.edutorch":  # our own ops, by which a trace is written
+        return own_operator(short) if short in REGISTRY else None
     if space not in ("torch", "ops.aten", "torch.ops.aten"):
         return None
     return find_torch_operator(short)
+
+
+def own_operator(name: str) -> Operator:
+    """Return one of our ops by the name of its definition."""
+
+    def run(*args: Any, **named: Any) -> Any:
+        if named.get("dtype") is not None:
+            named["dtype"] = as_dtype(named["dtype"])
+        return REGISTRY[name].function(*args, **named)
+
+    return run
 
 
 def find_torch_operator(name: str) -> Operator | None:
