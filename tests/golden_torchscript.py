@@ -3,9 +3,10 @@
 Thirty small archives, and `cases.pt` with the inputs and outputs of each. Only this file needs
 PyTorch; the tests read what it has written.
 """
+# ruff: noqa: UP006, UP007, UP032, UP035, UP045, B905, C416  (as PyTorch's users write)
 
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Tuple  # noqa: UP035  (TorchScript reads them)
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -128,7 +129,7 @@ class Messages(nn.Module):
         if len(name) > 100:
             raise ValueError("too long")
         assert x.dim() == 2, "two dimensions"
-        return "{}: {}".format(name.upper(), 1.5), name.find("by")  # noqa: UP032
+        return "{}: {}".format(name.upper(), 1.5), name.find("by")
 
 
 class NoGrad(nn.Module):

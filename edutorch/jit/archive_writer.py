@@ -90,10 +90,9 @@ def placeholder(program: Program, function: Function) -> ScriptClass:
     own = ast.arg("self", ast.parse(name, mode="eval").body)
     names: list[ast.expr] = [ast.Name(part.arg, ast.Load()) for part in arguments.args]
     call = ast.Call(ast.parse(function.name, mode="eval").body, names, [])
-    definition = ast.FunctionDef(
-        "forward", ast.arguments([], [own, *arguments.args], None, [], [], None, arguments.defaults),
-        [ast.Return(call)], [], function.node.returns,
-    )  # fmt: skip
+    parameters = ast.arguments([], [own, *arguments.args], None, [], [], None, arguments.defaults)
+    body: list[ast.stmt] = [ast.Return(call)]
+    definition = ast.FunctionDef("forward", parameters, body, [], function.node.returns)
     ast.fix_missing_locations(definition)
     file = "__torch__.py"
     cls.methods["forward"] = Function(f"{name}.forward", definition, file, cls, function.source)

@@ -214,9 +214,7 @@ def call_method(translator: Translator, node: ast.Call, target: ast.Attribute) -
         args = as_list(args, 0)
     if name == "format" and (keywords or not is_plain_format(target.value)):
         raise translator.fail(node, "only plain `{}` are understood in a format")
-    return ast.Call(
-        ast.Attribute(ast.Name("torch", LOAD), name, LOAD), [owner, *args], keywords
-    )
+    return ast.Call(ast.Attribute(ast.Name("torch", LOAD), name, LOAD), [owner, *args], keywords)
 
 
 UNKNOWN_METHODS = {
@@ -264,4 +262,3 @@ def type_of(translator: Translator, node: ast.expr) -> ast.expr:
 SPECIAL: dict[str, Callable[[Translator, ast.Call], ast.expr]] = {
     "annotate": translate_annotate, "isinstance": translate_isinstance,
 }  # fmt: skip
-

@@ -13,7 +13,9 @@ INDENT = "  "  # as PyTorch writes
 def function_text(function: Function) -> str:
     """Return a function as TorchScript."""
     text = ast.unparse(ast.fix_missing_locations(function.node))
-    return text.replace("    ", INDENT) + "\n" if '"' not in text and "'" not in text else indent(text)
+    return (
+        text.replace("    ", INDENT) + "\n" if '"' not in text and "'" not in text else indent(text)
+    )
 
 
 def indent(text: str) -> str:
@@ -31,7 +33,8 @@ def class_text(cls: ScriptClass) -> str:
     lines = [f"class {cls.short_name or 'unnamed'}{base}:"]
     if cls.base == "Module":
         lines += [
-            f"  __parameters__ = {names(cls.parameters)}", f"  __buffers__ = {names(cls.buffers)}"
+            f"  __parameters__ = {names(cls.parameters)}",
+            f"  __buffers__ = {names(cls.buffers)}",
         ]
     for name, annotation in cls.attributes.items():
         text = ast.unparse(annotation)

@@ -8,6 +8,7 @@ whose classes come out alike share one.
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 import types
 from dataclasses import dataclass, field
@@ -157,7 +158,7 @@ class Compiler:
             return None
         name = self.free_name(qualified_name(cls), self.program.functions)
         self.tuples[cls] = name
-        hints = cls.__dict__.get("__annotations__", {})
+        hints = inspect.get_annotations(cls)
         fields = {}
         for part in cls._fields:  # type: ignore[attr-defined]
             hint = hints.get(part, Tensor)
@@ -362,6 +363,6 @@ def class_hints(cls: type) -> dict[str, Any]:
     for base in cls.__mro__:
         if base is Module:
             break
-        for name, hint in base.__dict__.get("__annotations__", {}).items():
+        for name, hint in inspect.get_annotations(base).items():
             hints.setdefault(name, resolve_hint(hint, base) if isinstance(hint, str) else hint)
     return hints

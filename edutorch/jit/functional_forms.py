@@ -7,7 +7,7 @@ stand the operators of `operators.py`, with the argument lists of PyTorch's sche
 
 from __future__ import annotations
 
-from typing import Any, List, Optional  # noqa: UP035
+from typing import Any
 
 from ..core.tensor import Tensor
 
@@ -31,7 +31,7 @@ class AtenNames:
 
 
 aten = AtenNames()
-Sizes = List[int]
+Sizes = list[int]
 
 
 def reduction_number(reduction: str) -> int:
@@ -122,7 +122,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softmax(
-    input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: int | None = None
 ) -> Tensor:
     if dim is None:
         dim = 0 if input.dim() in [0, 1, 3] else 1
@@ -130,7 +130,7 @@ def softmax(
 
 
 def log_softmax(
-    input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: int | None = None
 ) -> Tensor:
     if dim is None:
         dim = 0 if input.dim() in [0, 1, 3] else 1
@@ -138,7 +138,7 @@ def log_softmax(
 
 
 def softmin(
-    input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: int | None = None
 ) -> Tensor:
     if dim is None:
         dim = 0 if input.dim() in [0, 1, 3] else 1
@@ -172,8 +172,8 @@ def dropout2d(
 
 
 def batch_norm(
-    input: Tensor, running_mean: Optional[Tensor], running_var: Optional[Tensor],
-    weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, training: bool = False,
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     return aten.batch_norm(
@@ -182,8 +182,8 @@ def batch_norm(
 
 
 def instance_norm(
-    input: Tensor, running_mean: Optional[Tensor] = None, running_var: Optional[Tensor] = None,
-    weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, use_input_stats: bool = True,
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+    weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     return aten.instance_norm(
@@ -192,22 +192,22 @@ def instance_norm(
 
 
 def layer_norm(
-    input: Tensor, normalized_shape: Sizes, weight: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None, eps: float = 1e-5,
+    input: Tensor, normalized_shape: Sizes, weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     return aten.layer_norm(input, normalized_shape, weight, bias, eps, False)
 
 
 def group_norm(
-    input: Tensor, num_groups: int, weight: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None, eps: float = 1e-5,
+    input: Tensor, num_groups: int, weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     return aten.group_norm(input, num_groups, weight, bias, eps, False)
 
 
 def rms_norm(
-    input: Tensor, normalized_shape: Sizes, weight: Optional[Tensor] = None,
-    eps: Optional[float] = None,
+    input: Tensor, normalized_shape: Sizes, weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:  # fmt: skip
     return aten.rms_norm(input, normalized_shape, weight, eps)
 
@@ -221,7 +221,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 
 def max_pool1d(
-    input: Tensor, kernel_size: Sizes, stride: Optional[Sizes] = None, padding: Sizes = 0,
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
     strides = kernel_size if stride is None else stride
@@ -229,7 +229,7 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input: Tensor, kernel_size: Sizes, stride: Optional[Sizes] = None, padding: Sizes = 0,
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
     strides = kernel_size if stride is None else stride
@@ -237,7 +237,7 @@ def max_pool2d(
 
 
 def avg_pool1d(
-    input: Tensor, kernel_size: Sizes, stride: Optional[Sizes] = None, padding: Sizes = 0,
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
     strides = kernel_size if stride is None else stride
@@ -245,8 +245,8 @@ def avg_pool1d(
 
 
 def avg_pool2d(
-    input: Tensor, kernel_size: Sizes, stride: Optional[Sizes] = None, padding: Sizes = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Optional[int] = None,
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     strides = kernel_size if stride is None else stride
     return aten.avg_pool2d(
@@ -262,28 +262,22 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     return aten.adaptive_avg_pool2d(input, output_size)
 
 
-def adaptive_max_pool1d(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
-) -> Tensor:
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Tensor:
     return aten.adaptive_max_pool1d(input, output_size)[0]
 
 
-def adaptive_max_pool2d(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
-) -> Tensor:
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Tensor:
     return aten.adaptive_max_pool2d(input, output_size)[0]
 
 
-def pad(
-    input: Tensor, pad: Sizes, mode: str = "constant", value: Optional[float] = None
-) -> Tensor:
+def pad(input: Tensor, pad: Sizes, mode: str = "constant", value: float | None = None) -> Tensor:
     return aten.pad(input, pad, mode, value)
 
 
 def interpolate(
-    input: Tensor, size: Optional[Sizes] = None, scale_factor: Optional[List[float]] = None,
-    mode: str = "nearest", align_corners: Optional[bool] = None,
-    recompute_scale_factor: Optional[bool] = None, antialias: bool = False,
+    input: Tensor, size: Sizes | None = None, scale_factor: list[float] | None = None,
+    mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:  # fmt: skip
     corners = False if align_corners is None else align_corners
     if mode == "nearest" and input.dim() == 3:
@@ -311,8 +305,8 @@ def unfold(
 
 
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: Optional[int] = None,
-    max_norm: Optional[float] = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    input: Tensor, weight: Tensor, padding_idx: int | None = None,
+    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:  # fmt: skip
     assert max_norm is None, "an embedding with max_norm is not supported"
@@ -325,8 +319,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None,
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
     return aten.scaled_dot_product_attention(
@@ -338,8 +332,8 @@ def scaled_dot_product_attention(
 
 
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Optional[Tensor] = None,
-    size_average: Optional[bool] = None, ignore_index: int = -100, reduce: Optional[bool] = None,
+    input: Tensor, target: Tensor, weight: Tensor | None = None,
+    size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
     reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
     number = reduction_number(reduction)
@@ -347,30 +341,30 @@ def cross_entropy(
 
 
 def nll_loss(
-    input: Tensor, target: Tensor, weight: Optional[Tensor] = None,
-    size_average: Optional[bool] = None, ignore_index: int = -100, reduce: Optional[bool] = None,
+    input: Tensor, target: Tensor, weight: Tensor | None = None,
+    size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     return aten.nll_loss_nd(input, target, weight, reduction_number(reduction), ignore_index)
 
 
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: Optional[bool] = None,
-    reduce: Optional[bool] = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     return aten.mse_loss(input, target, reduction_number(reduction))
 
 
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: Optional[bool] = None,
-    reduce: Optional[bool] = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     return aten.l1_loss(input, target, reduction_number(reduction))
 
 
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, size_average: Optional[bool] = None,
-    reduce: Optional[bool] = None, reduction: str = "mean", beta: float = 1.0,
+    input: Tensor, target: Tensor, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
     return aten.smooth_l1_loss(input, target, reduction_number(reduction), beta)
 
@@ -382,23 +376,23 @@ def huber_loss(
 
 
 def kl_div(
-    input: Tensor, target: Tensor, size_average: Optional[bool] = None,
-    reduce: Optional[bool] = None, reduction: str = "mean", log_target: bool = False,
+    input: Tensor, target: Tensor, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", log_target: bool = False,
 ) -> Tensor:  # fmt: skip
     return aten.kl_div(input, target, reduction_number(reduction), log_target=log_target)
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Optional[Tensor] = None,
-    size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     return aten.binary_cross_entropy(input, target, weight, reduction_number(reduction))
 
 
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Optional[Tensor] = None,
-    size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean",
-    pos_weight: Optional[Tensor] = None,
+    input: Tensor, target: Tensor, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     return aten.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight, reduction_number(reduction)

@@ -354,7 +354,9 @@ class Graph:
                          ast.walk(function.node))  # fmt: skip
         if not self.inlined or node.keywords or not simple or self.depth >= MAX_INLINED:
             return self.add(f'prim::CallFunction[name="{function.name}"]', inputs, place)
-        names = {part.arg: value for part, value in zip(function.parameters(), inputs, strict=False)}
+        names = {
+            part.arg: value for part, value in zip(function.parameters(), inputs, strict=False)
+        }
         for name, default in function.defaults().items():
             if name not in names:
                 names[name] = self.value(default)

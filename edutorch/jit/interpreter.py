@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .errors import ArchiveError, Error, error_class
-from .objects import ScriptObject, ScriptTuple, get_attribute, make_object, script_class_of
+from .objects import ScriptObject, get_attribute, make_object, script_class_of
 from .operators import PRIM, check_size, find_operator, minmax, over_lists, wrap_int
 from .program import Function, ScriptClass
 from .type_expressions import convert, dotted_name, matches
@@ -169,7 +169,9 @@ def run_augmented(node: ast.AugAssign, frame: Frame) -> None:
         container[key] = wrap_int(value)
         return
     before = evaluate(node.target, frame)
-    assign(node.target, wrap_int(IN_PLACE[type(node.op)](before, evaluate(node.value, frame))), frame)
+    assign(
+        node.target, wrap_int(IN_PLACE[type(node.op)](before, evaluate(node.value, frame))), frame
+    )
 
 
 def run_return(node: ast.Return, frame: Frame) -> Signal:
@@ -373,9 +375,7 @@ def run_call(node: ast.Call, frame: Frame) -> Any:
     return call_method(evaluate(target.value, frame), target.attr, args, named, frame)
 
 
-def call_value(
-    value: Any, args: tuple[Any, ...], named: dict[str, Any], frame: Frame
-) -> Any:
+def call_value(value: Any, args: tuple[Any, ...], named: dict[str, Any], frame: Frame) -> Any:
     """Call a function, a class or a module of the program."""
     if isinstance(value, Function):
         return call_function(value, args, named, frame.depth + 1)

@@ -7,7 +7,7 @@ derived from it. They are only translated, never called.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, List, Optional, Tuple, TypeVar  # noqa: UP035
+from typing import Any, TypeVar
 
 from .. import nn
 from ..core.tensor import Tensor
@@ -27,7 +27,7 @@ def forward_of(*classes: type) -> Callable[[F], F]:
     return register
 
 
-def parameter_list(module: nn.Module) -> List[Tensor]:
+def parameter_list(module: nn.Module) -> list[Tensor]:
     """Stand for `[module.weight_ih_l0, …]`: all parameters in their order."""
     return list(module.parameters())
 
@@ -157,8 +157,8 @@ def adaptive_max_pool2d(self: nn.AdaptiveMaxPool2d, input: Tensor) -> Tensor:
 
 @forward_of(nn.LSTM)
 def lstm(
-    self: nn.LSTM, input: Tensor, hx: Optional[Tuple[Tensor, Tensor]] = None
-) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+    self: nn.LSTM, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     axis = 0 if self.batch_first else 1
     single = input.dim() == 2
     x = aten.unsqueeze(input, axis) if single else input
@@ -180,7 +180,7 @@ def lstm(
 
 
 @forward_of(nn.GRU)
-def gru(self: nn.GRU, input: Tensor, hx: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+def gru(self: nn.GRU, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
     axis = 0 if self.batch_first else 1
     single = input.dim() == 2
     x = aten.unsqueeze(input, axis) if single else input
@@ -197,7 +197,7 @@ def gru(self: nn.GRU, input: Tensor, hx: Optional[Tensor] = None) -> Tuple[Tenso
 
 
 @forward_of(nn.RNN)
-def rnn(self: nn.RNN, input: Tensor, hx: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+def rnn(self: nn.RNN, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
     axis = 0 if self.batch_first else 1
     single = input.dim() == 2
     x = aten.unsqueeze(input, axis) if single else input
@@ -221,8 +221,8 @@ def rnn(self: nn.RNN, input: Tensor, hx: Optional[Tensor] = None) -> Tuple[Tenso
 
 @forward_of(nn.LSTMCell)
 def lstm_cell(
-    self: nn.LSTMCell, input: Tensor, hx: Optional[Tuple[Tensor, Tensor]] = None
-) -> Tuple[Tensor, Tensor]:
+    self: nn.LSTMCell, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
     x = aten.unsqueeze(input, 0) if input.dim() == 1 else input
     if hx is None:
         h = aten.zeros([x.size(0), self.hidden_size], dtype=x.dtype, device=x.device)
@@ -230,16 +230,14 @@ def lstm_cell(
     else:
         h = aten.unsqueeze(hx[0], 0) if input.dim() == 1 else hx[0]
         c = aten.unsqueeze(hx[1], 0) if input.dim() == 1 else hx[1]
-    h_n, c_n = aten.lstm_cell(
-        x, [h, c], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-    )
+    h_n, c_n = aten.lstm_cell(x, [h, c], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
     if input.dim() == 1:
         return aten.squeeze(h_n, 0), aten.squeeze(c_n, 0)
     return h_n, c_n
 
 
 @forward_of(nn.GRUCell)
-def gru_cell(self: nn.GRUCell, input: Tensor, hx: Optional[Tensor] = None) -> Tensor:
+def gru_cell(self: nn.GRUCell, input: Tensor, hx: Tensor | None = None) -> Tensor:
     x = aten.unsqueeze(input, 0) if input.dim() == 1 else input
     if hx is None:
         h = aten.zeros([x.size(0), self.hidden_size], dtype=x.dtype, device=x.device)

@@ -71,9 +71,8 @@ def get_attribute(owner: Any, name: str) -> Any:
 
     Raises: Error: there is none of this name.
     """
-    if isinstance(owner, ScriptTuple):
-        if name in owner._fields:
-            return getattr(owner, name)
+    if isinstance(owner, ScriptTuple) and name in owner._fields:
+        return getattr(owner, name)
     cls = script_class_of(owner)
     if cls is not None:
         if name in cls.constants:
@@ -84,9 +83,7 @@ def get_attribute(owner: Any, name: str) -> Any:
     raise Error(None, f"{shown} has no attribute {name} in TorchScript")
 
 
-def make_object(
-    cls: Any, args: tuple[Any, ...] = (), named: dict[str, Any] | None = None
-) -> Any:
+def make_object(cls: Any, args: tuple[Any, ...] = (), named: dict[str, Any] | None = None) -> Any:
     """Return an object of a class of the program; the fields of a named tuple are its arguments.
 
     Raises: Error: the class is a module, or a field is missing.

@@ -200,9 +200,7 @@ def size(input: Tensor, dim: int | None = None) -> Any:
     return list(input.shape) if dim is None else input.shape[dim]
 
 
-def take_slice(
-    value: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
-) -> Any:
+def take_slice(value: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
     """Return a slice of a tensor along a dimension; of a list or text: (value, start, end, step)."""
     if not isinstance(value, Tensor):
         return value[slice(None if dim == 0 else dim, start, 1 if end is None else end)]

@@ -150,7 +150,9 @@ class PickleWriter:
         if tensor.dtype not in STORAGE_NAMES:
             raise NotSupportedError("jit.save", f"a tensor of {tensor.dtype} cannot be saved")
         plain = tensor.detach().cpu().contiguous()
-        data = plain.numpy().tobytes() if str(tensor.dtype) != "torch.bfloat16" else raw_bytes(plain)
+        data = (
+            plain.numpy().tobytes() if str(tensor.dtype) != "torch.bfloat16" else raw_bytes(plain)
+        )
         key = str(len(self.storages))
         self.storages[key] = data
         self.write_global("torch._utils", "_rebuild_tensor_v2")

@@ -211,7 +211,9 @@ def literal(node: ast.expr, path: str) -> Any:
 
     Raises: ArchiveError: it is something else.
     """
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str | complex | None):
+    if isinstance(node, ast.Constant) and isinstance(
+        node.value, int | float | str | complex | None
+    ):
         return node.value
     if isinstance(node, ast.Name) and node.id in SPECIAL_NUMBERS:
         return SPECIAL_NUMBERS[node.id]

@@ -252,7 +252,11 @@ class Resolver:
         name = None
         if isinstance(node, ast.Attribute):
             owner, name = self.type_of(node.value), node.attr
-        elif isinstance(node, ast.Call) and dotted_name(node.func) == "getattr" and len(node.args) == 2:
+        elif (
+            isinstance(node, ast.Call)
+            and dotted_name(node.func) == "getattr"
+            and len(node.args) == 2
+        ):
             owner, key = self.type_of(node.args[0]), node.args[1]
             name = key.value if isinstance(key, ast.Constant) else None
         else:

@@ -8,6 +8,7 @@ called, unroll a loop over modules, and leave out a branch that is never taken.
 from __future__ import annotations
 
 import ast
+import inspect
 import types
 from typing import Any, NamedTuple
 
@@ -192,7 +193,7 @@ def is_value(value: Any) -> bool:
 def is_optional(cls: type, name: str) -> bool:
     """Return True if a class declares an attribute that may be None."""
     for base in cls.__mro__:
-        hint = base.__dict__.get("__annotations__", {}).get(name)
+        hint = inspect.get_annotations(base).get(name)
         if hint is not None:
             return "None" in str(hint) or "Optional" in str(hint)
     return False

@@ -163,8 +163,7 @@ def is_similar(first: Captured, second: Captured) -> bool:
     if len(list(first.graph.nodes)) != len(list(second.graph.nodes)):
         return False
     return all(
-        a.op == b.op
-        and (a.op in ("placeholder", "output", "get_attr") or a.target is b.target)
+        a.op == b.op and (a.op in ("placeholder", "output", "get_attr") or a.target is b.target)
         for a, b in pairs
     )
 
@@ -211,8 +210,8 @@ def fill(target: Any, module: Module, compiler: Compiler) -> Any:
     target._parameters.update(module._parameters)
     target._buffers.update(module._buffers)
     for name in target.script_class.attributes:
-        if name in vars(module):
-            target.__dict__[name] = vars(module)[name]
+        if name not in {*module._parameters, *module._buffers, *module._modules, "training"}:
+            target.__dict__[name] = getattr(module, name)
     for name, child in module._modules.items():
         if child is not None:
             empty = RecursiveScriptModule(compiler.classes[id(child)])

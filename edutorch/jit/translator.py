@@ -86,9 +86,7 @@ class Translator:
             translated.append(ast.arg(parameter.arg, annotation))
         defaults = [
             self.constant(default, value)
-            for default, value in zip(
-                arguments.defaults, function.__defaults__ or (), strict=True
-            )
+            for default, value in zip(arguments.defaults, function.__defaults__ or (), strict=True)
         ]
         return ast.arguments([], translated, None, [], [], None, defaults)
 
@@ -141,7 +139,9 @@ class Translator:
             cls = ast.List if isinstance(value, list) else ast.Tuple
             return cls([self.constant(node, item) for item in value], LOAD)
         if isinstance(value, dict):
-            parts = [[self.constant(node, item) for item in items] for items in (value, value.values())]
+            parts = [
+                [self.constant(node, item) for item in items] for items in (value, value.values())
+            ]
             return ast.Dict(parts[0], parts[1])  # type: ignore[arg-type]
         if isinstance(value, Tensor):
             raise self.fail(
@@ -233,7 +233,9 @@ class Translator:
         if rounds is not None:
             return self.unroll(node, rounds)
         values = self.expression(node.iter)
-        return [ast.copy_location(ast.For(self.target(node.target), values, self.loop(node), []), node)]
+        return [
+            ast.copy_location(ast.For(self.target(node.target), values, self.loop(node), []), node)
+        ]
 
     def loop(self, node: ast.For | ast.While) -> list[ast.stmt]:
         """Return the body of a loop that is not unrolled."""

@@ -3,9 +3,10 @@
 `save_all` runs in one process and `run_all` in another, which cannot import this file's programs:
 there the archives alone have to do. Both write their outputs as `edutorch.save` does.
 """
+# ruff: noqa: UP006, UP007, UP032, UP035, UP045, B905, C416  (as PyTorch's users write)
 
 import math
-from typing import Dict, List, NamedTuple, Optional, Tuple  # noqa: UP035  (as PyTorch's users write)
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import edutorch as torch
 from edutorch import Tensor, nn
@@ -113,7 +114,7 @@ def named(x: Tensor) -> Tensor:
 
 def texts(x: Tensor, name: str) -> str:
     text = f"{name}: {x.shape[0]} of {x.size(1)}"
-    return "{}|{}".format(text.upper(), name.replace("a", "b")) + ",".join(["p", "q"])  # noqa: UP032
+    return "{}|{}".format(text.upper(), name.replace("a", "b")) + ",".join(["p", "q"])
 
 
 def raises(x: Tensor, limit: int) -> Tensor:
@@ -184,7 +185,7 @@ def while_tensor(x: Tensor) -> Tensor:
 
 
 def zipped(a: List[int], b: List[int]) -> List[int]:
-    return [x * y + i for i, (x, y) in enumerate(zip(a, b))]  # noqa: B905
+    return [x * y + i for i, (x, y) in enumerate(zip(a, b))]
 
 
 def closures() -> object:
@@ -416,7 +417,9 @@ def function_cases(x: Tensor) -> dict[str, tuple[object, list[object]]]:
 def module_cases(x: Tensor) -> dict[str, tuple[object, list[object]]]:
     image, series = torch.randn(2, 1, 8, 8), torch.randn(2, 5, 3)
     upsample = nn.Sequential(
-        nn.Upsample(scale_factor=2, mode="bilinear"), nn.ConvTranspose2d(1, 2, 3), nn.Conv2d(2, 1, 1)
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.ConvTranspose2d(1, 2, 3),
+        nn.Conv2d(2, 1, 1),
     )
     norms = nn.Sequential(nn.GroupNorm(1, 3), nn.Conv1d(3, 4, 3, padding="same"), nn.ELU())
     embedding = nn.Sequential(nn.Embedding(7, 3), nn.LayerNorm(3), nn.Linear(3, 2))

@@ -25,8 +25,10 @@ MARKER = "edutorch_was_here"
 def archive(code=None, forward=None, members=None, packed=zipfile.ZIP_STORED, **files):
     """Return an archive of one module with this forward method, or with this code."""
     if forward is not None:
-        code = MODULE + "  def forward(self: __torch__.M, x: Tensor) -> Tensor:\n" + "".join(
-            f"    {line}\n" for line in forward.splitlines()
+        code = (
+            MODULE
+            + "  def forward(self: __torch__.M, x: Tensor) -> Tensor:\n"
+            + "".join(f"    {line}\n" for line in forward.splitlines())
         )
     content = {
         "a/data.pkl": DATA, "a/constants.pkl": EMPTY, "a/version": b"3\n",
