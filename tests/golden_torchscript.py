@@ -3,7 +3,7 @@
 Thirty small archives, and `cases.pt` with the inputs and outputs of each. Only this file needs
 PyTorch; the tests read what it has written.
 """
-# ruff: noqa: UP006, UP007, UP032, UP035, UP045, B905, C416  (as PyTorch's users write)
+# ruff: noqa: UP006, UP032, UP035, UP045  (as PyTorch's users write)
 
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple

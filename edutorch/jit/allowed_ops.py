@@ -58,9 +58,9 @@ affine_grid_generator alpha_dropout avg_pool1d batch_norm channel_shuffle conv1d
 conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss ctc_loss dropout
 embedding embedding_bag feature_alpha_dropout feature_dropout grid_sampler
 grid_sampler_2d grid_sampler_3d group_norm gru gru_cell hinge_embedding_loss instance_norm
-layer_norm log_softmax lstm lstm_cell margin_ranking_loss max_pool1d native_batch_norm native_group_norm
-native_layer_norm pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss rms_norm
-rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell softmax triplet_margin_loss
+layer_norm log_softmax lstm lstm_cell margin_ranking_loss max_pool1d native_batch_norm
+native_group_norm native_layer_norm pairwise_distance pdist pixel_shuffle pixel_unshuffle
+poisson_nll_loss rms_norm rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell softmax triplet_margin_loss
 """
 
 IN_PLACE_ONLY = "copy_ fill_ zero_ fill_diagonal_ requires_grad_ detach_ resolve_neg"

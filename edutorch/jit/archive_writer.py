@@ -6,21 +6,27 @@ import ast
 import io
 import zipfile
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import NotHereError
 from ..nn.modules.module import Module
 from ..utils.atomic_files import write_atomically
 from .code_text import file_texts
-from .compiler import Compiler
-from .objects import ScriptObject, ScriptTuple
+from .objects import ScriptObject, ScriptTuple, script_class_of
 from .pickle_writer import Instance, PickleWriter
 from .program import Function, Program, ScriptClass
-from .script_module import RecursiveScriptModule
-from .scripting import ScriptedModule, ScriptFunction
 
 VERSION = b"3\n"
 DATE = (1980, 1, 1, 0, 0, 0)  # so that equal modules make equal files
+
+
+class ClassTable(Protocol):
+    """What a compiler knows of the modules that it has compiled."""
+
+    classes: dict[int, ScriptClass]
+
+    def class_name(self, cls: type) -> str | None:
+        """Return the full name of a class in the program, or None."""
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
@@ -35,7 +41,13 @@ def encode(m: Any, extra_files: Any = None, name: str = "archive") -> bytes:
     Raises: NotHereError: `m` is not a script.
         NotSupportedError: it holds something that has no place in an archive.
     """
-    program, data = pack(m)
+    if not hasattr(m, "pack_program"):
+        raise NotHereError(
+            "jit.save", f"a {type(m).__name__} is not a script",
+            hint="script it first: torch.jit.script(model), or torch.jit.trace(model, inputs); "
+            "to save only the weights: torch.save(model.state_dict(), path)",
+        )  # fmt: skip
+    program, data = m.pack_program()
     storages: dict[str, bytes] = {}
     constants: dict[str, bytes] = {}
     members = {
@@ -61,25 +73,6 @@ def write_zip(root: str, members: dict[str, bytes]) -> bytes:
             info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
             archive.writestr(info, content)
     return file.getvalue()
-
-
-def pack(m: Any) -> tuple[Program, Instance]:
-    """Return the program of a script, and the module as it is written."""
-    if isinstance(m, ScriptFunction):
-        program, function = m.compile()
-        cls = placeholder(program, function)
-        return program, Instance(cls.name, {"training": True})
-    if isinstance(m, ScriptedModule):
-        compiler, _ = m.compile_program()
-        return compiler.program, Packer(compiler).module(m)
-    if isinstance(m, RecursiveScriptModule):
-        program = m.program
-        return program, Packer(None).module(m)
-    raise NotHereError(
-        "jit.save", f"a {type(m).__name__} is not a script",
-        hint="script it first: torch.jit.script(model), or torch.jit.trace(model, inputs); "
-        "to save only the weights: torch.save(model.state_dict(), path)",
-    )  # fmt: skip
 
 
 def placeholder(program: Program, function: Function) -> ScriptClass:
@@ -108,13 +101,15 @@ class Packer:
         compiler: that has the classes of Python's modules; None for a loaded program.
     """
 
-    def __init__(self, compiler: Compiler | None) -> None:
+    def __init__(self, compiler: ClassTable | None = None) -> None:
         self.compiler = compiler
         self.instances: dict[int, Instance] = {}
 
     def class_of(self, module: Module) -> ScriptClass:
-        if self.compiler is None or isinstance(module, RecursiveScriptModule):
-            return module.script_class  # type: ignore[return-value]
+        own = script_class_of(module)
+        if own is not None:
+            return own
+        assert self.compiler is not None
         return self.compiler.classes[id(module)]
 
     def module(self, module: Module) -> Instance:

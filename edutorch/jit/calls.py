@@ -6,15 +6,13 @@ import ast
 import inspect
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..nn.modules.module import Module
 from .operators import find_operator
 from .resolution import BUILTINS
 from .statics import AttributeOf, Static
-
-if TYPE_CHECKING:
-    from .translator import Translator
+from .translation import Translation
 
 LOAD = ast.Load()
 VARARGS = {"view", "reshape", "permute", "expand", "repeat", "flip", "tile", "new_zeros", "zeros",
@@ -35,7 +33,7 @@ def modifier(function: Any) -> str:
     return getattr(function, "_torchscript_modifier", "")
 
 
-def translate_call(translator: Translator, node: ast.Call) -> ast.expr:
+def translate_call(translator: Translation, node: ast.Call) -> ast.expr:
     """Return a call translated."""
     known = translator.truth(node)
     if known is not None:
@@ -50,7 +48,7 @@ def translate_call(translator: Translator, node: ast.Call) -> ast.expr:
     raise translator.fail(node, "what is called here is not known before the function runs")
 
 
-def arguments(translator: Translator, node: ast.Call) -> tuple[list[ast.expr], list[ast.keyword]]:
+def arguments(translator: Translation, node: ast.Call) -> tuple[list[ast.expr], list[ast.keyword]]:
     """Return the arguments translated."""
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -62,7 +60,7 @@ def arguments(translator: Translator, node: ast.Call) -> tuple[list[ast.expr], l
     return args, keywords
 
 
-def call_known(translator: Translator, node: ast.Call, found: Static) -> ast.expr:
+def call_known(translator: Translation, node: ast.Call, found: Static) -> ast.expr:
     """Translate the call of a function, class or module that is known."""
     value = found.value
     if isinstance(value, Module):
@@ -86,7 +84,7 @@ def call_known(translator: Translator, node: ast.Call, found: Static) -> ast.exp
     return call_function(translator, node, value)
 
 
-def list_parameters(translator: Translator, node: ast.Call) -> ast.expr:
+def list_parameters(translator: Translation, node: ast.Call) -> ast.expr:
     """Return `[self.weight_ih_l0, …]`: all parameters of a module."""
     found = translator.statics.find(node.args[0])
     assert isinstance(found, Static) and found.node is not None
@@ -104,7 +102,7 @@ def is_builtin(value: Any) -> bool:
     return getattr(value, "__module__", "") == "builtins" and name in BUILTINS
 
 
-def call_module(translator: Translator, node: ast.Call, found: Static) -> ast.expr:
+def call_module(translator: Translation, node: ast.Call, found: Static) -> ast.expr:
     """Translate `self.conv(x)`: `(self.conv).forward(x)`."""
     if found.node is None:
         raise translator.fail(node, "a module from outside of the function", "make it a submodule")
@@ -113,7 +111,7 @@ def call_module(translator: Translator, node: ast.Call, found: Static) -> ast.ex
     return ast.Call(ast.Attribute(found.node, "forward", LOAD), args, keywords)
 
 
-def is_method_of(translator: Translator, found: Static) -> bool:
+def is_method_of(translator: Translation, found: Static) -> bool:
     """Return True if a known function is a method of a module that the program reaches."""
     assert isinstance(found.node, ast.Attribute)
     owner = translator.statics.find(found.node.value)
@@ -123,7 +121,7 @@ def is_method_of(translator: Translator, found: Static) -> bool:
     return isinstance(static, types.FunctionType)
 
 
-def call_own_method(translator: Translator, node: ast.Call, found: Static) -> ast.expr:
+def call_own_method(translator: Translation, node: ast.Call, found: Static) -> ast.expr:
     """Translate `self.helper(x)`."""
     target = found.node
     assert isinstance(target, ast.Attribute)
@@ -138,7 +136,7 @@ def call_own_method(translator: Translator, node: ast.Call, found: Static) -> as
     return ast.Call(ast.Attribute(target.value, target.attr, LOAD), args, keywords)
 
 
-def ignored(translator: Translator, node: ast.Call) -> Exception:
+def ignored(translator: Translation, node: ast.Call) -> Exception:
     return translator.fail(
         node, "a function marked @torch.jit.ignore is called: it stays Python, and cannot be saved",
         "mark it @torch.jit.unused if the program never calls it",
@@ -152,7 +150,7 @@ def never(node: ast.AST) -> ast.expr:
     return ast.Call(ast.Attribute(space, "RaiseException", LOAD), [text], [])
 
 
-def call_class(translator: Translator, node: ast.Call, value: type) -> ast.expr:
+def call_class(translator: Translation, node: ast.Call, value: type) -> ast.expr:
     """Translate the making of a named tuple."""
     name = translator.compiler.class_name(value)
     if name is None:
@@ -169,7 +167,7 @@ def dotted(name: str) -> ast.expr:
     return ast.parse(name, mode="eval").body
 
 
-def call_function(translator: Translator, node: ast.Call, value: Any) -> ast.expr:
+def call_function(translator: Translation, node: ast.Call, value: Any) -> ast.expr:
     """Translate the call of a function: one of ours, or the user's."""
     value = getattr(value, "python_function", value)  # a ScriptFunction
     name = translator.compiler.operator_name(value)
@@ -184,7 +182,7 @@ def call_function(translator: Translator, node: ast.Call, value: Any) -> ast.exp
     return ast.Call(dotted(function.name), args, keywords)
 
 
-def call_operator(translator: Translator, node: ast.Call, name: str) -> ast.expr:
+def call_operator(translator: Translation, node: ast.Call, name: str) -> ast.expr:
     """Translate the call of an operator: `torch.relu(x)`."""
     if find_operator(f"torch.{name}") is None:
         raise translator.fail(node, f"torch.{name} is not an operator of TorchScript here")
@@ -203,7 +201,7 @@ def as_list(args: list[ast.expr], start: int) -> list[ast.expr]:
     return [*args[:start], ast.List(sizes, LOAD)]
 
 
-def call_method(translator: Translator, node: ast.Call, target: ast.Attribute) -> ast.expr:
+def call_method(translator: Translation, node: ast.Call, target: ast.Attribute) -> ast.expr:
     """Translate `x.view(2, -1)`, `values.append(x)`: a method of a value is an operator."""
     name, owner = target.attr, translator.expression(target.value)
     if name.startswith("__") or find_operator(f"torch.{name}") is None:
@@ -231,7 +229,7 @@ def is_plain_format(node: ast.expr) -> bool:
     return node.value.replace("{}", "").count("{") == 0
 
 
-def translate_annotate(translator: Translator, node: ast.Call) -> ast.expr:
+def translate_annotate(translator: Translation, node: ast.Call) -> ast.expr:
     """Translate `torch.jit.annotate(List[int], [])`."""
     if len(node.args) != 2:
         raise translator.fail(node, "annotate takes a type and a value")
@@ -239,7 +237,7 @@ def translate_annotate(translator: Translator, node: ast.Call) -> ast.expr:
     return ast.Call(ast.Name("annotate", LOAD), parts, [])
 
 
-def translate_isinstance(translator: Translator, node: ast.Call) -> ast.expr:
+def translate_isinstance(translator: Translation, node: ast.Call) -> ast.expr:
     """Translate `isinstance(x, torch.Tensor)`."""
     if len(node.args) != 2:
         raise translator.fail(node, "isinstance takes a value and a type")
@@ -252,13 +250,13 @@ def translate_isinstance(translator: Translator, node: ast.Call) -> ast.expr:
     return ast.Call(call, [translator.expression(node.args[0]), types_], [])
 
 
-def type_of(translator: Translator, node: ast.expr) -> ast.expr:
+def type_of(translator: Translation, node: ast.expr) -> ast.expr:
     found = translator.statics.find(node)
     if isinstance(found, Static) and found.value in (list, tuple):
         return ast.Name(found.value.__name__, LOAD)
     return translator.type(node)
 
 
-SPECIAL: dict[str, Callable[[Translator, ast.Call], ast.expr]] = {
+SPECIAL: dict[str, Callable[[Translation, ast.Call], ast.expr]] = {
     "annotate": translate_annotate, "isinstance": translate_isinstance,
 }  # fmt: skip

@@ -12,7 +12,7 @@ import inspect
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..nn.modules.module import Module
@@ -22,14 +22,13 @@ from .errors import NotSupportedError
 from .functional_forms import FORMS
 from .layer_forms import LAYER_FORMS
 from .operators import find_operator
-from .program import Function, Program, ScriptClass
+from .program import Function, Program, ScriptClass, read_class
 from .python_types import named_type, type_node, type_of_value
 from .resolution import resolve_program
 from .source import FunctionSource, read_source
 from .statics import AttributeOf
-
-if TYPE_CHECKING:
-    from .translator import Translator
+from .translation import Translation
+from .translator import Translator
 
 GRAD_MODES = """
 class {name}:
@@ -101,7 +100,7 @@ class Compiler:
         return None
 
     def function(
-        self, value: Any, translator: Translator | None = None, node: ast.AST | None = None
+        self, value: Any, translation: Translation | None = None, node: ast.AST | None = None
     ) -> Function:
         """Return a Python function as one of the program.
 
@@ -112,17 +111,16 @@ class Compiler:
         if value in self.functions:
             function = self.functions[value]
             if function is None:
-                raise self.fail(translator, node, f"{value.__name__} calls itself",
+                raise self.fail(translation, node, f"{value.__name__} calls itself",
                                 "TorchScript has no recursion: write a loop")  # fmt: skip
             return function
         home = str(getattr(value, "__module__", ""))
         if not isinstance(value, types.FunctionType) or home.startswith(NOT_PROGRAMS):
             name = getattr(value, "__name__", type(value).__name__)
             raise self.fail(
-                translator, node, f"`{name}` is not a function that a program can call",
+                translation, node, f"`{name}` is not a function that a program can call",
                 "call torch's functions and methods, or functions of your own",
             )  # fmt: skip
-        from .translator import Translator
 
         self.functions[value] = None
         source = read_source(value)
@@ -135,11 +133,11 @@ class Compiler:
         return function
 
     def fail(
-        self, translator: Translator | None, node: ast.AST | None, what: str, hint: str
+        self, translation: Translation | None, node: ast.AST | None, what: str, hint: str
     ) -> NotSupportedError:
-        if translator is None or node is None:
+        if translation is None or node is None:
             return NotSupportedError("jit.script", what, hint=hint)
-        return translator.fail(node, what, hint)
+        return translation.fail(node, what, hint)
 
     def free_name(self, name: str, taken: Any) -> str:
         """Return a name that nothing else has, as PyTorch mangles it."""
@@ -173,8 +171,6 @@ class Compiler:
         """Return the class of `torch.no_grad`, which becomes part of the program."""
         full = f"__torch__.torch.autograd.grad_mode.{name}"
         if full not in self.program.classes:
-            from .program import read_class
-
             text = GRAD_MODES.format(name=name, mode=name == "enable_grad")
             definition = ast.parse(text).body[0]
             assert isinstance(definition, ast.ClassDef)
@@ -188,7 +184,7 @@ class Compiler:
         return self.drafts.setdefault(id(module), Draft(module))
 
     def method(
-        self, module: Module, name: str, translator: Translator | None = None,
+        self, module: Module, name: str, translation: Translation | None = None,
         node: ast.AST | None = None,
     ) -> None:  # fmt: skip
         """Compile a method of a module.
@@ -199,9 +195,8 @@ class Compiler:
         if name in draft.methods:
             if draft.methods[name] is None:
                 what = f"{type(module).__name__}.{name} calls itself"
-                raise self.fail(translator, node, what, "TorchScript has no recursion: use a loop")
+                raise self.fail(translation, node, what, "TorchScript has no recursion: use a loop")
             return
-        from .translator import Translator
 
         draft.methods[name] = None
         source = read_source(find_method(module, name))
@@ -210,10 +205,10 @@ class Compiler:
         definition.name = name
         draft.methods[name] = definition
 
-    def use_attribute(self, found: AttributeOf, translator: Translator, node: ast.AST) -> None:
+    def use_attribute(self, found: AttributeOf, translation: Translation, node: ast.AST) -> None:
         """Note that a program reads an attribute; its type has to be known."""
         if type_of_value(found.value, self.class_name) is None:
-            raise translator.fail(
+            raise translation.fail(
                 node, f"the attribute {found.name} is a {type(found.value).__name__} that has no "
                 "type in TorchScript", "annotate it in the class, or use numbers, texts, tensors, "
                 "and lists, tuples and dicts of one type",
@@ -340,7 +335,6 @@ def resolve_hint(hint: str, cls: type) -> Any:
     """Return the object of an annotation that is a text, or None where it is not known."""
     names = vars(sys.modules.get(cls.__module__, types.ModuleType("")))
     source = FunctionSource(type_scope(names), ast.parse("def f(): pass").body[0], "", 1)  # type: ignore[arg-type]
-    from .translator import Translator
 
     translator = Translator(Compiler(), source)
     try:

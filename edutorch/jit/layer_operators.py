@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..nn import functional as F
+from .dtype_numbers import as_dtype
 
 REDUCTIONS = ("none", "mean", "sum")
 Sizes = Sequence[int]
@@ -132,8 +133,6 @@ def softmax_operator(function: Callable[..., Tensor]) -> Any:
     """Return `torch.softmax` or `log_softmax`: the dtype is an int."""
 
     def run(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-        from .operators import as_dtype
-
         return function(input, dim, dtype=as_dtype(dtype))
 
     return run

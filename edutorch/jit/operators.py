@@ -6,7 +6,7 @@
     `layer_operators.py`        layers and losses, whose PyTorch arguments differ from ours
     `allowed_ops.py`            ops that take the same arguments
 
-and nothing else. Dtypes are ints in a program: 6 is float32 (`DTYPES`).
+and nothing else. Dtypes are ints in a program: 6 is float32 (`dtype_numbers.py`).
 """
 
 from __future__ import annotations
@@ -25,32 +25,11 @@ from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from ..nn import functional
 from .allowed_ops import ALLOWED_OPS, LIST_RESULTS, SUBMODULE_OPS
+from .dtype_numbers import DTYPE_NUMBERS, as_dtype
 from .errors import Error, error_class
+from .layer_operators import LAYER_OPERATORS
 
 Operator = Callable[..., Any]
-
-DTYPES = {
-    0: dtypes.uint8, 1: dtypes.int8, 2: dtypes.int16, 3: dtypes.int32, 4: dtypes.int64,
-    5: dtypes.float16, 6: dtypes.float32, 7: dtypes.float64, 9: dtypes.complex64,
-    10: dtypes.complex128, 11: dtypes.bool, 15: dtypes.bfloat16,
-}  # fmt: skip
-"""PyTorch's numbers of the dtypes."""
-
-DTYPE_NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
-
-
-def as_dtype(value: Any) -> Any:
-    """Return the dtype of a number; None stays None.
-
-    >>> as_dtype(6)
-    torch.float32
-    """
-    if value is None or isinstance(value, dtypes.dtype):
-        return value
-    if value not in DTYPES:
-        raise Error("torch.jit", f"there is no dtype with the number {value}")
-    return DTYPES[value]
-
 
 # Numbers --------------------------------------------------------------------------------------
 
@@ -201,7 +180,7 @@ def size(input: Tensor, dim: int | None = None) -> Any:
 
 
 def take_slice(value: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
-    """Return a slice of a tensor along a dimension; of a list or text: (value, start, end, step)."""
+    """Return a slice of a tensor along a dimension; of a list: (value, start, end, step)."""
     if not isinstance(value, Tensor):
         return value[slice(None if dim == 0 else dim, start, 1 if end is None else end)]
     index = (slice(None),) * (dim % value.ndim) + (slice(start, end, step),)
@@ -465,8 +444,6 @@ def own_operator(name: str) -> Operator:
 
 
 def find_torch_operator(name: str) -> Operator | None:
-    from .layer_operators import LAYER_OPERATORS
-
     if name in BINARY:
         return binary_operator(name)
     own = EXPLICIT.get(name) or LAYER_OPERATORS.get(name)

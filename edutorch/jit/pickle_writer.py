@@ -13,8 +13,8 @@ from ..backends.device import Device
 from ..core.tensor import Tensor
 from ..dtypes import dtype
 from ..serialization.tensors import STORAGES
+from .dtype_numbers import DTYPE_NUMBERS
 from .errors import NotSupportedError
-from .operators import DTYPE_NUMBERS
 
 STORAGE_NAMES = {storage.dtype: f"{name}Storage" for name, storage in STORAGES.items()}
 

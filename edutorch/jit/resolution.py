@@ -306,8 +306,7 @@ def refuse_recursion(program: Program, graph: dict[str, set[str]]) -> None:
         # Depth first, with a stack of our own: a file may chain thousands of functions.
         stack, path = [(start, iter(sorted(graph[start])))], [start]
         while stack and start not in done:
-            name, targets = stack[-1]
-            target = next(targets, None)
+            target = next(stack[-1][1], None)
             if target is None:
                 stack.pop()
                 done.add(path.pop())

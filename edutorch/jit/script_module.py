@@ -13,8 +13,12 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
+from .archive_writer import Packer, encode, save
+from .code_text import function_text
+from .graph_text import Graph
 from .interpreter import call_function
-from .program import Function, ScriptClass
+from .pickle_writer import Instance
+from .program import Function, Program, ScriptClass
 
 __all__ = ["RecursiveScriptModule", "ScriptMethod", "ScriptModule"]
 
@@ -41,22 +45,16 @@ class ScriptMethod:
     @property
     def code(self) -> str:
         """The method as TorchScript."""
-        from .code_text import function_text
-
         return function_text(self.function)
 
     @property
     def graph(self) -> Any:
         """The method as a list of operations."""
-        from .graph_text import Graph
-
         return Graph(self.function)
 
     @property
     def inlined_graph(self) -> Any:
         """The method as a list of operations, with those of the functions that it calls."""
-        from .graph_text import Graph
-
         return Graph(self.function, inlined=True)
 
     def __repr__(self) -> str:
@@ -71,14 +69,10 @@ class ScriptModule(Module):
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
         """Write the module to a file; see `torch.jit.save`."""
-        from .archive_writer import save
-
         save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files: Any = None) -> bytes:
         """Return the bytes of the file that `save` writes."""
-        from .archive_writer import encode
-
         return encode(self, _extra_files)
 
     @property
@@ -95,6 +89,10 @@ class ScriptModule(Module):
     def inlined_graph(self) -> Any:
         """The forward method as a list of operations, with those of everything that it calls."""
         return self._script_method("forward").inlined_graph
+
+    def pack_program(self) -> tuple[Program, Instance]:
+        """Return the program, and the module as it is written to a file."""
+        raise NotImplementedError
 
     def _script_method(self, name: str) -> ScriptMethod:
         raise NotImplementedError
@@ -132,6 +130,10 @@ class RecursiveScriptModule(ScriptModule):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program's `forward`."""
         return self._script_method("forward")(*args, **kwargs)
+
+    def pack_program(self) -> tuple[Program, Instance]:
+        """Return the program, and the module as it is written to a file."""
+        return self.program, Packer().module(self)
 
     def _script_method(self, name: str) -> ScriptMethod:
         methods = self.script_class.methods

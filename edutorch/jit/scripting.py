@@ -17,8 +17,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..nn.modules.module import Module
+from .archive_writer import Packer, encode, placeholder, save
 from .compiler import Compiler
 from .errors import NotSupportedError
+from .pickle_writer import Instance
 from .program import Function, Program, ScriptClass
 from .script_module import ScriptMethod, ScriptModule
 from .source import is_installed
@@ -74,15 +76,16 @@ class ScriptFunction:
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
         """Write the function to a file, as the `forward` of a module."""
-        from .archive_writer import save
-
         save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files: Any = None) -> bytes:
         """Return the bytes of the file that `save` writes."""
-        from .archive_writer import encode
-
         return encode(self, _extra_files)
+
+    def pack_program(self) -> tuple[Program, Instance]:
+        """Return the program, and a module whose forward is the function."""
+        program, function = self.compile()
+        return program, Instance(placeholder(program, function).name, {"training": True})
 
     def __deepcopy__(self, memo: object) -> ScriptFunction:
         return self
@@ -111,6 +114,11 @@ class ScriptedModule(ScriptModule):
         return self.original_class.__name__
 
     original_class: type
+
+    def pack_program(self) -> tuple[Program, Instance]:
+        """Return the program, and the module as it is written to a file."""
+        compiler, _ = self.compile_program()
+        return compiler.program, Packer(compiler).module(self)
 
     def _script_method(self, name: str) -> ScriptMethod:
         return ScriptMethod(self.compile_program()[1].methods[name], self)

@@ -98,7 +98,7 @@ class Statics:
         value = owner.value
         if isinstance(value, Module) and owner.node is not None:
             return self.find_module_member(value, owner.node, name)
-        if isinstance(value, types.ModuleType) or isinstance(value, type):
+        if isinstance(value, types.ModuleType | type):
             missing = object()
             member = getattr(value, name, missing)
             return None if member is missing else Static(member)

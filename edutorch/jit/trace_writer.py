@@ -22,9 +22,11 @@ from ..fx.captured_graph import Captured, Input
 from ..fx.node import Node
 from ..nn import functional
 from ..nn.modules.module import Module
+from ..ops import tensor
 from ..utils._pytree import tree_unflatten
+from .dtype_numbers import DTYPE_NUMBERS
 from .errors import NotSupportedError
-from .operators import DTYPE_NUMBERS, find_operator
+from .operators import find_operator
 from .statics import member_node
 from .type_expressions import parse_type
 
@@ -259,8 +261,6 @@ PRIMITIVES = {"copy": "clone", "cast": "to", "as_array": "scalar_tensor"}
 
 def to_tensor(value: Any) -> Tensor:
     """Return an array as a tensor."""
-    from ..ops import tensor
-
     return tensor(np.array(value))
 
 

@@ -67,7 +67,7 @@ def trace(
     Raises: TracingCheckError: the trace and the function differ on one of the inputs.
         NotSupportedError: a step cannot be written: random numbers, gradients.
 
-    >>> traced = trace(lambda x: (x * 2).relu(), ones(3))
+    >>> traced = edutorch.jit.trace(lambda x: (x * 2).relu(), ones(3))
     >>> print(traced.code, end="")
     def forward(self, x: Tensor):
       mul = torch.mul(x, 2)

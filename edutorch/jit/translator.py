@@ -10,45 +10,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import dtypes
 from ..backends.device import Device
 from ..core.tensor import Tensor
 from ..nn.modules.module import Module
 from .calls import translate_call
-from .errors import NotSupportedError
-from .operators import DTYPE_NUMBERS
+from .dtype_numbers import DTYPE_NUMBERS
+from .known_tests import known_answer
 from .python_types import named_type
-from .source import FunctionSource
-from .statics import AttributeOf, Static, Statics
+from .refusals import REFUSED, word_of
+from .statics import AttributeOf, Static
+from .translation import Translation
 from .type_expressions import parse_type
-
-if TYPE_CHECKING:
-    from .compiler import Compiler
 
 LOAD = ast.Load()
 
 
-class Translator:
-    """Translates one function.
+class Translator(Translation):
+    """Translates one function; see `Translation` for what it is given."""
 
-    Args:
-        compiler: of the program that it becomes part of.
-        source: the function.
-        module: the module of a method.
-    """
-
-    def __init__(
-        self, compiler: Compiler, source: FunctionSource, module: Module | None = None
-    ) -> None:
-        self.compiler, self.source, self.module = compiler, source, module
-        self.statics = Statics(source, module)
-        self.unrolling = 0
-
-    def fail(self, node: ast.AST, what: str, hint: str | None = None) -> NotSupportedError:
-        """Return the error for a part of the function."""
-        return self.source.fail(node, what, hint)
+    unrolling = 0
 
     def run(self) -> ast.FunctionDef:
         """Return the function as TorchScript.
@@ -341,59 +324,7 @@ class Translator:
 
     def truth(self, node: ast.expr) -> bool | None:
         """Return the answer of a test that is known before the function runs, or None."""
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            known = self.truth(node.operand)
-            return None if known is None else not known
-        if isinstance(node, ast.BoolOp):
-            answers = [self.truth(part) for part in node.values]
-            decides = isinstance(node.op, ast.Or)
-            if decides in answers and None not in answers[: answers.index(decides)]:
-                return decides
-            return None if None in answers else not decides
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
-            return self.none_test(node)
-        if isinstance(node, ast.Call):
-            return self.known_question(node)
-        if isinstance(node, ast.Constant):
-            return bool(node.value)
-        found = self.statics.find(node)
-        is_plain = isinstance(found, Static) and (found.value is None or type(found.value) is bool)
-        return bool(found.value) if is_plain and isinstance(found, Static) else None
-
-    def none_test(self, node: ast.Compare) -> bool | None:
-        """Return the answer of `self.bias is None`, if the module decides it."""
-        right = node.comparators[0]
-        if not isinstance(right, ast.Constant) or right.value is not None:
-            return None
-        found = self.statics.find(node.left)
-        if isinstance(found, AttributeOf):
-            if not isinstance(found.value, Tensor) or found.name not in found.owner._parameters:
-                return None
-            is_none = False
-        elif isinstance(found, Static):
-            is_none = found.value is None
-        else:
-            return None
-        return is_none is isinstance(node.ops[0], ast.Is)
-
-    def known_question(self, node: ast.Call) -> bool | None:
-        """Return the answer of `torch.jit.is_scripting()`, `hasattr(self, "x")` and their kin."""
-        found = self.statics.find(node.func)
-        function = found.value if isinstance(found, Static) else None
-        name = getattr(function, "__name__", "")
-        if name == "is_scripting" and not node.args:
-            return True
-        if name in ("is_tracing", "is_compiling") and not node.args:
-            return False
-        if function is hasattr and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
-            owner = self.statics.find(node.args[0])
-            if isinstance(owner, Static) and isinstance(owner.value, Module):
-                return hasattr(owner.value, str(node.args[1].value))
-        if function is isinstance and len(node.args) == 2:
-            owner, cls = self.statics.find(node.args[0]), self.statics.find(node.args[1])
-            if isinstance(owner, Static) and isinstance(cls, Static):
-                return isinstance(owner.value, cls.value)
-        return None
+        return known_answer(self.statics, node)
 
     def attribute(self, node: ast.Attribute) -> ast.expr:
         """Translate `x.shape`, or the field of a named tuple."""
@@ -506,42 +437,6 @@ def prim_call(name: str, args: list[ast.expr]) -> ast.Call:
     space = ast.Attribute(ast.Name("ops", LOAD), "prim", LOAD)
     return ast.Call(ast.Attribute(space, name, LOAD), args, [])
 
-
-def word_of(node: ast.AST) -> str:
-    """Return the word of Python by which a statement or expression is known."""
-    return WORDS.get(type(node), type(node).__name__.lower())
-
-
-WORDS: dict[type, str] = {
-    ast.FunctionDef: "def", ast.ClassDef: "class", ast.AsyncFunctionDef: "async def",
-    ast.ImportFrom: "import", ast.NamedExpr: ":=", ast.GeneratorExp: "(… for …)",
-    ast.DictComp: "{… for …}", ast.SetComp: "{… for …}", ast.Set: "{…}", ast.Starred: "*",
-    ast.YieldFrom: "yield", ast.AsyncFor: "async for", ast.AsyncWith: "async with",
-    ast.Delete: "del",
-}  # fmt: skip
-
-REFUSED: dict[type, tuple[str, str | None]] = {
-    ast.Try: ("is not TorchScript: an error ends the program", "test for it before"),
-    ast.FunctionDef: ("inside of a function is not supported", "define it outside"),
-    ast.ClassDef: ("inside of a function is not supported", "define it outside"),
-    ast.Lambda: ("is not supported", "write the expression where it is used, or a `def` outside"),
-    ast.Import: ("inside of a function is not supported", "import at the top of the file"),
-    ast.ImportFrom: ("inside of a function is not supported", "import at the top of the file"),
-    ast.Global: ("is not supported", "return the value, or keep it in the module"),
-    ast.Nonlocal: ("is not supported", "return the value, or keep it in the module"),
-    ast.Yield: ("is not supported", "append to a list, and return it"),
-    ast.YieldFrom: ("is not supported", "append to a list, and return it"),
-    ast.Set: ("is not supported: there are no sets", "use a list, or a dict"),
-    ast.SetComp: ("is not supported: there are no sets", "use a list"),
-    ast.DictComp: ("is not supported", "fill the dict in a loop"),
-    ast.GeneratorExp: ("is not supported", "use a list: [… for …]"),
-    ast.NamedExpr: ("is not supported", "assign in a statement of its own"),
-    ast.Delete: ("is not supported", "use pop, or a new variable"),
-    ast.Starred: ("is not supported", "write the arguments one by one"),
-    ast.Match: ("is not supported", "use if and elif"),
-    ast.Await: ("is not supported", "call an ordinary function"),
-}
-"""What is not understood, with what to do instead."""
 
 Translate = Callable[[Translator, Any], Any]
 STATEMENTS: dict[type, Translate] = {

@@ -40,7 +40,7 @@ def dotted_name(node: ast.AST) -> str | None:
 
 
 def type_problem(node: ast.expr | None) -> str | None:
-    """Return what is wrong with a type expression, or None. Classes of the archive are not checked."""
+    """Return what is wrong with a type, or None; names of classes are not checked."""
     if node is None or (isinstance(node, ast.Constant) and node.value is None):
         return None
     if isinstance(node, ast.Subscript):

@@ -3,7 +3,7 @@
 `save_all` runs in one process and `run_all` in another, which cannot import this file's programs:
 there the archives alone have to do. Both write their outputs as `edutorch.save` does.
 """
-# ruff: noqa: UP006, UP007, UP032, UP035, UP045, B905, C416  (as PyTorch's users write)
+# ruff: noqa: UP006, UP035, UP045, B905, C416  (as PyTorch's users write)
 
 import math
 from typing import Dict, List, NamedTuple, Optional, Tuple
