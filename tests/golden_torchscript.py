@@ -46,10 +46,10 @@ class Lists(nn.Module):
         parts: List[Tensor] = []
         for x in xs:
             parts.append(x * len(parts))
-        numbers = [s * 2 for s in sizes]
-        numbers.extend([1, 2])
-        numbers.reverse()
-        return torch.cat(parts[1:], 0), numbers[::2]
+        doubled = [s * 2 for s in sizes]
+        doubled.extend([1, 2])
+        doubled.reverse()
+        return torch.cat(parts[1:], 0), doubled[::2]
 
 
 class Dicts(nn.Module):

@@ -38,11 +38,11 @@ def translate_call(translator: Translation, node: ast.Call) -> ast.expr:
     known = translator.truth(node)
     if known is not None:
         return ast.Constant(known)
-    found = translator.statics.find(node.func)
-    if isinstance(found, AttributeOf):
-        raise translator.fail(node, f"a {type(found.value).__name__} is called")
-    if isinstance(found, Static):
-        return call_known(translator, node, found)
+    resolved = translator.statics.find(node.func)
+    if isinstance(resolved, AttributeOf):
+        raise translator.fail(node, f"a {type(resolved.value).__name__} is called")
+    if isinstance(resolved, Static):
+        return call_known(translator, node, resolved)
     if isinstance(node.func, ast.Attribute):
         return call_method(translator, node, node.func)
     raise translator.fail(node, "what is called here is not known before the function runs")
@@ -60,11 +60,11 @@ def arguments(translator: Translation, node: ast.Call) -> tuple[list[ast.expr], 
     return args, keywords
 
 
-def call_known(translator: Translation, node: ast.Call, found: Static) -> ast.expr:
+def call_known(translator: Translation, node: ast.Call, resolved: Static) -> ast.expr:
     """Translate the call of a function, class or module that is known."""
-    value = found.value
+    value = resolved.value
     if isinstance(value, Module):
-        return call_module(translator, node, found)
+        return call_module(translator, node, resolved)
     if hasattr(value, "aten_operator"):
         return call_operator(translator, node, value.aten_operator)
     if hasattr(value, "expands_parameters"):
@@ -79,17 +79,17 @@ def call_known(translator: Translation, node: ast.Call, found: Static) -> ast.ex
         return call_operator(translator, node, value.__name__)
     if inspect.isclass(value):
         return call_class(translator, node, value)
-    if isinstance(found.node, ast.Attribute) and is_method_of(translator, found):
-        return call_own_method(translator, node, found)
+    if isinstance(resolved.node, ast.Attribute) and is_method_of(translator, resolved):
+        return call_own_method(translator, node, resolved)
     return call_function(translator, node, value)
 
 
 def list_parameters(translator: Translation, node: ast.Call) -> ast.expr:
     """Return `[self.weight_ih_l0, …]`: all parameters of a module."""
-    found = translator.statics.find(node.args[0])
-    assert isinstance(found, Static) and found.node is not None
-    named = [name for name, value in found.value._parameters.items() if value is not None]
-    return ast.List([ast.Attribute(found.node, name, LOAD) for name in named], LOAD)
+    resolved = translator.statics.find(node.args[0])
+    assert isinstance(resolved, Static) and resolved.node is not None
+    named = [name for name, value in resolved.value._parameters.items() if value is not None]
+    return ast.List([ast.Attribute(resolved.node, name, LOAD) for name in named], LOAD)
 
 
 def is_jit(value: Any) -> bool:
@@ -102,34 +102,34 @@ def is_builtin(value: Any) -> bool:
     return getattr(value, "__module__", "") == "builtins" and name in BUILTINS
 
 
-def call_module(translator: Translation, node: ast.Call, found: Static) -> ast.expr:
+def call_module(translator: Translation, node: ast.Call, resolved: Static) -> ast.expr:
     """Translate `self.conv(x)`: `(self.conv).forward(x)`."""
-    if found.node is None:
+    if resolved.node is None:
         raise translator.fail(node, "a module from outside of the function", "make it a submodule")
-    translator.compiler.method(found.value, "forward", translator, node)
+    translator.compiler.method(resolved.value, "forward", translator, node)
     args, keywords = arguments(translator, node)
-    return ast.Call(ast.Attribute(found.node, "forward", LOAD), args, keywords)
+    return ast.Call(ast.Attribute(resolved.node, "forward", LOAD), args, keywords)
 
 
-def is_method_of(translator: Translation, found: Static) -> bool:
+def is_method_of(translator: Translation, resolved: Static) -> bool:
     """Return True if a known function is a method of a module that the program reaches."""
-    assert isinstance(found.node, ast.Attribute)
-    owner = translator.statics.find(found.node.value)
+    assert isinstance(resolved.node, ast.Attribute)
+    owner = translator.statics.find(resolved.node.value)
     if not isinstance(owner, Static) or not isinstance(owner.value, Module):
         return False
-    static = inspect.getattr_static(type(owner.value), found.node.attr, None)
+    static = inspect.getattr_static(type(owner.value), resolved.node.attr, None)
     return isinstance(static, types.FunctionType)
 
 
-def call_own_method(translator: Translation, node: ast.Call, found: Static) -> ast.expr:
+def call_own_method(translator: Translation, node: ast.Call, resolved: Static) -> ast.expr:
     """Translate `self.helper(x)`."""
-    target = found.node
+    target = resolved.node
     assert isinstance(target, ast.Attribute)
     owner = translator.statics.find(target.value)
     assert isinstance(owner, Static)
-    if modifier(found.value) == "ignore":
+    if modifier(resolved.value) == "ignore":
         raise ignored(translator, node)
-    if modifier(found.value) == "unused":
+    if modifier(resolved.value) == "unused":
         return never(node)
     translator.compiler.method(owner.value, target.attr, translator, node)
     args, keywords = arguments(translator, node)
@@ -251,9 +251,9 @@ def translate_isinstance(translator: Translation, node: ast.Call) -> ast.expr:
 
 
 def type_of(translator: Translation, node: ast.expr) -> ast.expr:
-    found = translator.statics.find(node)
-    if isinstance(found, Static) and found.value in (list, tuple):
-        return ast.Name(found.value.__name__, LOAD)
+    resolved = translator.statics.find(node)
+    if isinstance(resolved, Static) and resolved.value in (list, tuple):
+        return ast.Name(resolved.value.__name__, LOAD)
     return translator.type(node)
 
 

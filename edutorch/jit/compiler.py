@@ -205,15 +205,15 @@ class Compiler:
         definition.name = name
         draft.methods[name] = definition
 
-    def use_attribute(self, found: AttributeOf, translation: Translation, node: ast.AST) -> None:
+    def use_attribute(self, resolved: AttributeOf, translation: Translation, node: ast.AST) -> None:
         """Note that a program reads an attribute; its type has to be known."""
-        if type_of_value(found.value, self.class_name) is None:
+        if type_of_value(resolved.value, self.class_name) is None:
             raise translation.fail(
-                node, f"the attribute {found.name} is a {type(found.value).__name__} that has no "
-                "type in TorchScript", "annotate it in the class, or use numbers, texts, tensors, "
+                node, f"the attribute {resolved.name} is a {type(resolved.value).__name__} that "
+                "has no type in TorchScript", "annotate it in the class, or use numbers, texts, tensors, "
                 "and lists, tuples and dicts of one type",
             )  # fmt: skip
-        self.draft(found.owner).used[found.name] = found.value
+        self.draft(resolved.owner).used[resolved.name] = resolved.value
 
     def module(self, module: Module) -> ScriptClass:
         """Compile a module: its `forward`, its exported methods, and all that they call.

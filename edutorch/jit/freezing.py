@@ -82,7 +82,7 @@ class Freezer:
         self.root, self.preserved = root, preserved
         self.program = Program()
         self.constants: list[Any] = list(root.program.constants)
-        self.places: dict[int, int] = {}
+        self.constant_index: dict[int, int] = {}
         self.names = set(root.program.functions)
         self.written = written_attributes(root.program)
 
@@ -162,10 +162,10 @@ class Freezer:
     def constant(self, value: Any) -> ast.expr:
         """Return a value as a constant of the program."""
         if isinstance(value, Tensor):
-            if id(value) not in self.places:
-                self.places[id(value)] = len(self.constants)
+            if id(value) not in self.constant_index:
+                self.constant_index[id(value)] = len(self.constants)
                 self.constants.append(value.detach())
-            name = f"c{self.places[id(value)]}"
+            name = f"c{self.constant_index[id(value)]}"
             return ast.Attribute(ast.Name("CONSTANTS", LOAD), name, LOAD)
         if isinstance(value, list):
             return ast.List([self.constant(item) for item in value], LOAD)

@@ -26,9 +26,9 @@ def known_answer(statics: Statics, node: ast.expr) -> bool | None:
         return known_question(statics, node)
     if isinstance(node, ast.Constant):
         return bool(node.value)
-    found = statics.find(node)
-    is_plain = isinstance(found, Static) and (found.value is None or type(found.value) is bool)
-    return bool(found.value) if is_plain and isinstance(found, Static) else None
+    known = statics.find(node)
+    is_plain = isinstance(known, Static) and (known.value is None or type(known.value) is bool)
+    return bool(known.value) if is_plain and isinstance(known, Static) else None
 
 
 def none_test(statics: Statics, node: ast.Compare) -> bool | None:
@@ -36,13 +36,13 @@ def none_test(statics: Statics, node: ast.Compare) -> bool | None:
     right = node.comparators[0]
     if not isinstance(right, ast.Constant) or right.value is not None:
         return None
-    found = statics.find(node.left)
-    if isinstance(found, AttributeOf):
-        if not isinstance(found.value, Tensor) or found.name not in found.owner._parameters:
+    known = statics.find(node.left)
+    if isinstance(known, AttributeOf):
+        if not isinstance(known.value, Tensor) or known.name not in known.owner._parameters:
             return None
         is_none = False
-    elif isinstance(found, Static):
-        is_none = found.value is None
+    elif isinstance(known, Static):
+        is_none = known.value is None
     else:
         return None
     return is_none is isinstance(node.ops[0], ast.Is)
@@ -50,8 +50,8 @@ def none_test(statics: Statics, node: ast.Compare) -> bool | None:
 
 def known_question(statics: Statics, node: ast.Call) -> bool | None:
     """Return the answer of `torch.jit.is_scripting()`, `hasattr(self, "x")` and their kin."""
-    found = statics.find(node.func)
-    function = found.value if isinstance(found, Static) else None
+    known = statics.find(node.func)
+    function = known.value if isinstance(known, Static) else None
     name = getattr(function, "__name__", "")
     if name == "is_scripting" and not node.args:
         return True

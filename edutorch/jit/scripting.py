@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 from ..nn.modules.module import Module
@@ -25,10 +24,7 @@ from .program import Function, Program, ScriptClass
 from .script_module import ScriptMethod, ScriptModule
 from .source import is_installed
 
-__all__ = ["ScriptFunction", "in_script", "script"]
-
-in_script: ContextVar[bool] = ContextVar("in_script", default=False)
-"""Whether a scripted function of the user's is running: what `is_scripting` returns."""
+__all__ = ["ScriptFunction", "script"]
 
 
 class ScriptFunction:

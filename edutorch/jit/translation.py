@@ -37,7 +37,7 @@ class ProgramBuilder(Protocol):
     ) -> None:  # fmt: skip
         """Compile a method of a module."""
 
-    def use_attribute(self, found: AttributeOf, translation: Translation, node: ast.AST) -> None:
+    def use_attribute(self, resolved: AttributeOf, translation: Translation, node: ast.AST) -> None:
         """Note that a program reads an attribute."""
 
     def grad_mode(self, name: str) -> ast.expr:

@@ -101,10 +101,10 @@ class Translator(Translation):
                 return origin[parts if len(parts) != 1 else parts[0]]
             except TypeError as error:
                 raise self.fail(node, f"{ast.unparse(node)} is not a type") from error
-        found = self.statics.find(node)
-        if not isinstance(found, Static):
+        resolved = self.statics.find(node)
+        if not isinstance(resolved, Static):
             raise self.fail(node, f"the type {ast.unparse(node)} is not known here")
-        return found.value
+        return resolved.value
 
     def constant(self, node: ast.AST, value: Any) -> ast.expr:
         """Return a value of Python as a constant of the program."""
@@ -173,10 +173,10 @@ class Translator(Translation):
             value = self.expression(node.value)
             return ast.Subscript(value, self.expression(node.slice), ast.Store())
         if isinstance(node, ast.Attribute):
-            found = self.statics.find(node)
-            if isinstance(found, AttributeOf):
-                self.compiler.use_attribute(found, self, node)
-                return ast.Attribute(found.node.value, node.attr, ast.Store())  # type: ignore[attr-defined]
+            resolved = self.statics.find(node)
+            if isinstance(resolved, AttributeOf):
+                self.compiler.use_attribute(resolved, self, node)
+                return ast.Attribute(resolved.node.value, node.attr, ast.Store())  # type: ignore[attr-defined]
             raise self.fail(
                 node, "an attribute that the module does not have yet",
                 "set it in __init__: a program cannot add attributes",
@@ -265,8 +265,8 @@ class Translator(Translation):
         error, args = node.exc, []
         if isinstance(error, ast.Call):
             error, args = error.func, error.args
-        found = None if error is None else self.statics.find(error)
-        cls = found.value if isinstance(found, Static) else None
+        resolved = None if error is None else self.statics.find(error)
+        cls = resolved.value if isinstance(resolved, Static) else None
         if not isinstance(cls, type) or not issubclass(cls, Exception) or len(args) > 1:
             raise self.fail(node, "`raise` needs an exception's class and one text")
         text = self.expression(args[0]) if args else ast.Constant("")
@@ -283,8 +283,8 @@ class Translator(Translation):
     def with_(self, node: ast.With) -> list[ast.stmt]:
         """Translate `with torch.no_grad():`."""
         call = node.items[0].context_expr
-        found = self.statics.find(call.func) if isinstance(call, ast.Call) else None
-        name = getattr(found.value, "__name__", "") if isinstance(found, Static) else ""
+        resolved = self.statics.find(call.func) if isinstance(call, ast.Call) else None
+        name = getattr(resolved.value, "__name__", "") if isinstance(resolved, Static) else ""
         if len(node.items) > 1 or name not in ("no_grad", "enable_grad") or call.args:  # type: ignore[attr-defined]
             raise self.fail(
                 node, "only `with torch.no_grad():` and `enable_grad` are supported",
@@ -300,27 +300,27 @@ class Translator(Translation):
 
     def expression(self, node: ast.expr) -> ast.expr:
         """Return an expression translated."""
-        found = self.statics.find(node)
-        if found is not None:
-            return ast.copy_location(self.known(node, found), node)
+        resolved = self.statics.find(node)
+        if resolved is not None:
+            return ast.copy_location(self.known(node, resolved), node)
         translate = EXPRESSIONS.get(type(node))
         if translate is None:
             what, hint = REFUSED.get(type(node), ("is not TorchScript", None))
             raise self.fail(node, f"`{word_of(node)}` {what}", hint)
         return ast.copy_location(translate(self, node), node)
 
-    def known(self, node: ast.expr, found: Static | AttributeOf) -> ast.expr:
+    def known(self, node: ast.expr, resolved: Static | AttributeOf) -> ast.expr:
         """Return the expression of a value that is known, or of an attribute of a module."""
-        if isinstance(found, AttributeOf):
-            self.compiler.use_attribute(found, self, node)
-            return found.node
-        if isinstance(found.value, Module):
-            if found.node is not None:
-                return found.node
+        if isinstance(resolved, AttributeOf):
+            self.compiler.use_attribute(resolved, self, node)
+            return resolved.node
+        if isinstance(resolved.value, Module):
+            if resolved.node is not None:
+                return resolved.node
             raise self.fail(node, "a module from outside of the function", "make it a submodule")
-        if callable(found.value) and not isinstance(found.value, dtypes.dtype):
+        if callable(resolved.value) and not isinstance(resolved.value, dtypes.dtype):
             raise self.fail(node, "a function or class as a value", "call it where it is named")
-        return self.constant(node, found.value)
+        return self.constant(node, resolved.value)
 
     def truth(self, node: ast.expr) -> bool | None:
         """Return the answer of a test that is known before the function runs, or None."""

@@ -25,7 +25,7 @@ def add(x: Tensor, y: Tensor) -> Tensor:
     return x + y * 2 - 1
 
 
-def numbers(a: int, b: float) -> Tuple[int, float, bool]:
+def arithmetic(a: int, b: float) -> Tuple[int, float, bool]:
     c = (a // 3) % 5 - a * 2
     return c, float(a) / b + abs(-b) + min(b, 3.0), a > 3 and not b < 1.0
 
@@ -394,7 +394,7 @@ def function_cases(x: Tensor) -> dict[str, tuple[object, list[object]]]:
     square, indices = torch.randn(3, 3), torch.tensor([2, 0, 1])
     heads = [torch.randn(1, 2, 4, 3) for _ in range(3)]
     return {
-        "add": (add, [x, x]), "numbers": (numbers, [7, 2.5]),
+        "add": (add, [x, x]), "numbers": (arithmetic, [7, 2.5]),
         "early": (early, [[1, 2, 3, 4], 4]), "early_none": (early, [[1, -2, 3], 4]),
         "skips": (skips, [20]), "nested_loops": (nested_loops, [x, 4]),
         "branches": (branches, [x, "tanh"]), "branches_else": (branches, [x, "?"]),
