@@ -210,8 +210,8 @@ class Compiler:
         if type_of_value(resolved.value, self.class_name) is None:
             raise translation.fail(
                 node, f"the attribute {resolved.name} is a {type(resolved.value).__name__} that "
-                "has no type in TorchScript", "annotate it in the class, or use numbers, texts, tensors, "
-                "and lists, tuples and dicts of one type",
+                "has no type in TorchScript", "annotate it in the class, or use numbers, texts, "
+                "tensors, and lists, tuples and dicts of one type",
             )  # fmt: skip
         self.draft(resolved.owner).used[resolved.name] = resolved.value
 
