@@ -54,7 +54,7 @@ class GraphNode:
     place: str = ""
     blocks: list[Block] = field(default_factory=list)
 
-    def kind(self) -> str:
+    def short_name(self) -> str:
         """Return the name of the operation, without attributes: "prim::GetAttr"."""
         return self.operation.partition("[")[0]
 
