@@ -15,17 +15,16 @@ from edutorch.errors import NotHereError
 
 NO_STREAMS = "all work on a GPU goes through one stream, and is not captured"
 
-NO_SCRIPTS = "there is no TorchScript: functions and modules stay Python"
+NO_SCRIPTS = "programs are read and written by torch.jit.load and save"
 ONE_PROCESS = "there is one process: no tensor is spread over several"
 NO_SYMBOLS = "sizes are numbers: there are no symbolic ones"
 
 NAMES = (
-    ("", NO_SCRIPTS, "PyTorchFileReader PyTorchFileWriter ScriptModule ScriptFunction"),
+    ("", NO_SCRIPTS, "PyTorchFileReader PyTorchFileWriter"),
     ("", NO_SYMBOLS, "SymInt SymFloat SymBool"),
     ("", "there are no complex numbers of 32 bits", "complex32 chalf"),
     ("cuda", NO_STREAMS, "CUDAGraph Stream Event ExternalStream StreamContext graph"),
     ("distributed.tensor", ONE_PROCESS, "DTensor DeviceMesh Partial Replicate Shard"),
-    ("jit", NO_SCRIPTS, "ScriptModule ScriptFunction RecursiveScriptModule TracedModule"),
 )
 """Modules, without "edutorch.", what is missing, and the names."""
 
@@ -58,6 +57,9 @@ def placeholder(module: str, name: str, sentence: str) -> type:
 
 def install() -> None:
     """Put the placeholders into their modules, where these have no such name of their own."""
+    package, jit = import_module("edutorch"), import_module("edutorch.jit")
+    for name in ("ScriptModule", "ScriptFunction"):
+        setattr(package, name, getattr(jit, name))
     for path, sentence, names in NAMES:
         theirs = f"torch.{path}".rstrip(".")
         module = import_module(f"edutorch.{path}".rstrip("."))
