@@ -1,4 +1,4 @@
-"""Programs with the real transformers, timm and torchvision, timed by `packages.py` on request.
+"""Programs with packages (transformers, torchvision, …), timed by `packages.py` on request.
 
 It writes "ready", then for each line on its input that names a program the seconds of one run. The
 same lines run on PyTorch and on edutorch under the name `torch`.
@@ -51,10 +51,23 @@ def vit_tiny() -> Callable[[], object]:
     return training_step(model, torch.randn(8, 3, 96, 96))
 
 
+def mel_spectrogram() -> Callable[[], object]:
+    """The mel spectrograms of eight sounds of four seconds."""
+    import torchaudio
+
+    sounds = torch.randn(8, 64_000)
+    transform = torchaudio.transforms.MelSpectrogram(16_000, n_fft=400, n_mels=64)
+    return lambda: transform(sounds)
+
+
+WARM_UP = 3.0
+"""Seconds before the first measurement, in which all that is done only once is done."""
+
 PROGRAMS = {
     "transformers: GPT-2 small, generate 64 tokens": generate,
     "torchvision: ResNet-18, 64 × 3 × 32 × 32, a training step": resnet18,
     "timm: ViT tiny, 8 × 3 × 96 × 96, a training step": vit_tiny,
+    "torchaudio: MelSpectrogram, 8 × 64,000": mel_spectrogram,
 }
 
 
@@ -67,7 +80,9 @@ def main() -> None:
         if name not in made:
             made.clear()
             made[name] = PROGRAMS[name]()
-            made[name]()  # what is done only once is done now
+            start = time.perf_counter()
+            while time.perf_counter() < start + WARM_UP:
+                made[name]()
         start = time.perf_counter()
         made[name]()
         print(time.perf_counter() - start, flush=True)

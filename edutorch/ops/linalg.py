@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.blas import LONG, LONG_SIDE, interruptible
+from ..backends.kernel_registry import slot
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import op
@@ -25,6 +26,9 @@ __all__ = [
     "addmm", "addmv", "baddbmm", "bmm", "cdist", "cross", "dot", "inner", "kron", "matmul", "mm",
     "mv", "tensordot", "trace",
 ]  # fmt: skip
+
+ROW_PRODUCT = slot("ROW_PRODUCT")
+"""The kernel of the product of one row and a large matrix."""
 
 
 @op(
@@ -87,6 +91,10 @@ def matrix_product(xp: Namespace, left: Array, right: Array) -> Array:
 
 def long_product(xp: Namespace, left: Array, right: Array) -> Array:
     """The product of large factors, in another thread if it may take a second."""
+    if left.size == left.shape[-1] and right.ndim == 2:  # one row
+        y = ROW_PRODUCT(left.reshape(1, -1), right)
+        if y is not None:
+            return y.reshape(*left.shape[:-1], -1)
     rows = left.shape[-2] if left.ndim > 1 else 1
     columns = right.shape[-1] if right.ndim > 1 else 1
     work = max(left.size * columns, right.size * rows)

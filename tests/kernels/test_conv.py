@@ -14,6 +14,7 @@ from edutorch.errors import ShapeError
 from edutorch.kernels import make
 from edutorch.kernels.cpu import conv, conv_gradients
 from edutorch.kernels.cpu.conv_common import plan_convolution
+from edutorch.kernels.cpu.conv_taps import meeting_taps
 from edutorch.nn.functional.conv import (
     conv2d,
     conv_nd,
@@ -189,6 +190,41 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(kernels, value):
     )
     w[0, 0, 0, 0] = value
     assert kernels["conv_transpose_nd"](g, w, (8, 8), once, pads, once, 1) is None
+
+
+SMALL = [((1, 1), 3, 1, 1), ((2, 2), 5, 1, 2), ((2, 1), 3, 2, 1), ((1, 3), 5, 1, 2)]
+"""The sizes of an image, then of the filters, their stride and padding; some taps meet padding."""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("size", "taps", "stride", "padding"), SMALL)
+def test_taps_that_meet_padding_alone(kernels, size, taps, stride, padding, dtype):
+    assert meeting_taps(size, (taps, taps), (stride,) * 2, ((padding,) * 2,) * 2, (1, 1))
+    generator = np.random.default_rng(0)
+    x, w = generator.normal(size=(16, 32, *size)), generator.normal(size=(64, 32, taps, taps))
+    x, w = x.astype(dtype), w.astype(dtype)
+    case = x, w, None, stride, padding, 1, 1
+    y = kernels["conv2d"](*case)
+    assert_near(y, definition(conv2d, *case), dtype, 32 * taps**2)
+    steps, pads = (stride,) * 2, ((padding,) * 2,) * 2
+    g = generator.normal(size=y.shape).astype(dtype)
+    case = x, g, (taps, taps), steps, pads, (1, 1), 1
+    grad_weight = kernels["conv_weight_grad"](*case)
+    assert_near(grad_weight, definition(conv_weight_grad, *case), dtype, 16)
+    assert not grad_weight.all()
+    case = g, w, size, steps, pads, (1, 1), 1
+    grad_input = kernels["conv_transpose_nd"](*case)
+    assert_near(grad_input, definition(conv_transpose_nd, *case), dtype, 64 * taps**2)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_padding_times_what_is_not_finite_is_the_definitions(kernels, value):
+    x, w = np.ones((16, 32, 1, 1), "f"), np.ones((64, 32, 3, 3), "f")
+    w[0, 0, 0, 0] = value
+    y = kernels["conv2d"](x, w, None, 1, 1, 1, 1)
+    np.testing.assert_array_equal(y, definition(conv2d, x, w, None, 1, 1, 1, 1))
+    assert np.isnan(y[:, 0]).all()
+    assert np.isfinite(y[:, 1:]).all()
 
 
 def test_mistakes_and_other_types_are_the_definitions_business(kernels):

@@ -50,9 +50,10 @@ from .conv_common import (
     transpose_block,
 )
 from .conv_direct import StripConvolution, prefers_strips
+from .conv_taps import meeting_taps
 from .implicit_gemm import MAX_TILE_VECTORS, TILE_ROWS, copy, vector_lanes
 from .parallel import parallel_for
-from .winograd import is_worthwhile, winograd_convolution
+from .winograd import is_finite, is_worthwhile, winograd_convolution
 from .work_queue import claim_range
 
 UNSIGNED = np.uint64
@@ -297,12 +298,15 @@ def convolution_kernel(name: str) -> Callable[..., Any]:
             tuple(setting) if isinstance(setting, list) else setting
             for setting in (stride, padding, dilation)
         )
+        kernel, strides, pads, dilations = resolve_window(weight.shape, *settings)
+        meeting = meeting_taps(input.shape[2:], kernel, strides, pads, dilations)
+        if meeting is not None and is_finite(weight):
+            return run(input, weight[meeting.index], bias, strides, meeting.pads, dilations, groups)
         plan, count = plan_convolution(op, input.shape, weight.shape, *settings)
         if len(input) * plan.out_size < MIN_POSITIONS:
             return None
         y = np.empty((input.shape[0], weight.shape[0], *count), input.dtype)
         x, w = np.ascontiguousarray(input), np.ascontiguousarray(weight)
-        _, strides, pads, dilations = resolve_window(weight.shape, *settings)
         used_winograd = is_worthwhile(
             x, w.shape, strides, dilations, groups, y[:, 0].size
         ) and winograd(x, w, bias, tuple(before for before, _ in pads), y, flip_filters=False)
@@ -336,14 +340,9 @@ def conv_transpose_nd() -> Callable[..., Any]:
     convolve, winograd = tiled_convolution(), winograd_convolution()
 
     def run(
-        input: Array,
-        weight: Array,
-        size: Counts,
-        stride: Counts,
-        pads: Pads,
-        dilation: Counts,
+        input: Array, weight: Array, size: Counts, stride: Counts, pads: Pads, dilation: Counts,
         groups: int,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         if (
             not are_float_arrays(input, weight)
             or input.ndim != weight.ndim
@@ -357,14 +356,17 @@ def conv_transpose_nd() -> Callable[..., Any]:
             return None
         x, w = np.ascontiguousarray(input), np.ascontiguousarray(weight)
         shape = (input.shape[0], groups * weight.shape[1], *size)
+        meeting = meeting_taps(tuple(size), weight.shape[2:], stride, pads, dilation)
+        if meeting is not None and is_finite(weight):
+            part = weight[meeting.index]
+            return run(input, part, size, stride, meeting.pads, dilation, groups)
         if is_worthwhile(x, w.shape, stride, dilation, groups, len(x) * math.prod(size)):
             y = np.empty(shape, input.dtype)
             # With flipped filters of three taps, a padding of p becomes one of 2 - p.
             if winograd(x, w, None, tuple(2 - before for before, _ in pads), y, flip_filters=True):
                 return y
-        # The padding is multiplied here, and skipped by the definition; but 0 · ∞ is not 0. (The
-        # dot product is not finite if one element is not, and costs one pass without a temporary.)
-        if not np.isfinite(np.vdot(w, w)):
+        # The padding is multiplied here, and skipped by the definition; but 0 · ∞ is not 0.
+        if not is_finite(w):
             return None
         plans, covers_all = plan_transposed_convolution(
             input.shape, weight.shape, tuple(size), stride, pads, dilation, groups

@@ -187,7 +187,7 @@ def group_norm_backward(start, stop, g, x, weight, size, eps, gradients):
 MAX_GROUPS = 64
 """The largest number of groups of rows with sums of their own."""
 
-MIN_CHANNEL_SIZE = 8
+MIN_CHANNEL_SIZE = 2
 """With fewer elements per sample, a channel is left to the definition, or `batch_norm_columns`."""
 
 
