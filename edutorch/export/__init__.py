@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .container import load, save
 from .control_flow import cond, scan, while_loop
+from .cpp import CppExportError, cpp
 from .dims import Dim, dims
 from .errors import ExportError, ProgramFileError, ProgramInputError
 from .exporting import export
@@ -20,7 +21,7 @@ from .signature import (
 )  # fmt: skip
 
 __all__ = [
-    "ConstantArgument", "Dim", "ExportError", "ExportGraphSignature", "ExportedProgram",
+    "ConstantArgument", "CppExportError", "Dim", "ExportError", "ExportGraphSignature", "ExportedProgram",
     "InputKind", "InputSpec", "OutputKind", "OutputSpec", "ProgramFileError", "ProgramInputError",
-    "TensorArgument", "cond", "dims", "export", "load", "save", "scan", "while_loop",
+    "TensorArgument", "cond", "cpp", "dims", "export", "load", "save", "scan", "while_loop",
 ]  # fmt: skip
