@@ -19,9 +19,11 @@ from .signature import (
     ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
     TensorArgument,
 )  # fmt: skip
+from .training import training_step
 
 __all__ = [
-    "ConstantArgument", "CppExportError", "Dim", "ExportError", "ExportGraphSignature", "ExportedProgram",
-    "InputKind", "InputSpec", "OutputKind", "OutputSpec", "ProgramFileError", "ProgramInputError",
-    "TensorArgument", "cond", "cpp", "dims", "export", "load", "save", "scan", "while_loop",
+    "ConstantArgument", "CppExportError", "Dim", "ExportError", "ExportGraphSignature",
+    "ExportedProgram", "InputKind", "InputSpec", "OutputKind", "OutputSpec", "ProgramFileError",
+    "ProgramInputError", "TensorArgument", "cond", "cpp", "dims", "export", "load", "save", "scan",
+    "training_step", "while_loop",
 ]  # fmt: skip

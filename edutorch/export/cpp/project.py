@@ -176,15 +176,17 @@ def qualified(dtype: Any) -> str:
 
 
 COMPARE = """\
-// Prints the largest difference of a result from what Python computed.
+// Prints how far a result is from what Python computed, as a share of the largest number.
 template <class T>
 void compare(const char* name, const Tensor<T>& result, const Tensor<T>& expected) {
-  double largest = 0;
+  double largest = 0, scale = 1;
   for (std::int64_t i = 0; i < result.count(); ++i) {
-    const double own = static_cast<double>(result.data()[i]);
-    largest = std::max(largest, std::abs(own - static_cast<double>(expected.data()[i])));
+    const double wanted = static_cast<double>(expected.data()[i]);
+    largest = std::max(largest, std::abs(static_cast<double>(result.data()[i]) - wanted));
+    scale = std::max(scale, std::abs(wanted));
   }
-  std::cout << name << ' ' << text(result.shape) << " differs from Python by " << largest << '\\n';
+  std::cout << name << ' ' << text(result.shape) << " differs from Python by " << largest / scale
+            << '\\n';
 }
 """
 
