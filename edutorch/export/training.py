@@ -13,7 +13,7 @@ from ..utils._pytree import tree_flatten
 from .dims import parse_dynamic_shapes
 from .exporting import export_with
 from .program import ExportedProgram
-from .samples import Arguments, argument_names
+from .samples import Arguments, argument_names, unchanged
 
 __all__ = ["training_step"]
 
@@ -54,11 +54,11 @@ def training_step(
     Args:
         model: the model, in training mode if that matters.
         loss: a function of the model's result and the target, such as `cross_entropy`.
-        optimizer: an optimizer without state, such as `SGD` without momentum.
+        optimizer: its optimizer, such as `SGD`, also with momentum: what it keeps are weights, too.
         args: an example: (input, target).
         dynamic_shapes: as for `export`, of (input, target).
 
-    Raises: ExportError: the step reads what no program can have, such as the state of Adam.
+    Raises: ExportError: the step changes what no program can have.
 
     >>> model = nn.Linear(2, 3)
     >>> sgd = optim.SGD(model.parameters(), 0.1)
@@ -73,8 +73,24 @@ def training_step(
     arguments = Arguments(leaves, spec, argument_names(step, args, {}))
     axes = parse_dynamic_shapes(dynamic_shapes, arguments.names, list(args))
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    is_new = not optimizer.state
     try:
+        if is_new:
+            make_state(step, args)
         return export_with(step, arguments, axes, (args, {}), lambda op: False)
     finally:
         for parameter, gradient in gradients:
             parameter.grad = gradient
+        if is_new:
+            optimizer.state.clear()
+
+
+def make_state(step: TrainingStep, args: tuple[Any, Any]) -> None:
+    """Let an optimizer make its state, of zeros: a graph can only update what there is."""
+    with unchanged(step):
+        step(*args)
+    for number, state in enumerate(step.optimizer.state.values()):
+        for name, value in state.items():
+            if isinstance(value, Tensor):
+                value.zero_()
+                step.register_buffer(f"{name}_{number}", value)
