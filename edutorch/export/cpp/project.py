@@ -56,7 +56,7 @@ def cpp(
     parts = text_parts(translation)
     for template, target in (
         ("main.cpp", "main.cpp"), ("c_api.h", f"{name}.h"), ("c_api.cpp", f"{name}_c.cpp"),
-        ("CMakeLists.txt", "CMakeLists.txt"), ("README.md", "README.md"),
+        ("CMakeLists.txt", "CMakeLists.txt"), ("PROGRAM.md", "README.md"),
     ):  # fmt: skip
         text = fill_in((TEMPLATES / template).read_text(encoding="utf-8"), parts)
         (folder / target).write_text(text, encoding="utf-8")
