@@ -22,8 +22,9 @@ class OneWay(Exercise):
 
     def cases(rng):
         for rows, columns in ((4, 5), (3, 7)):
-            scores = rng.uniform(0.0, 4.9, size=(rows, columns))
-            scores[::2, 1] = rng.uniform(5.1, 9.0)  # every second row is sure
+            scores = rng.uniform(0.0, 4.0, size=(rows, columns))
+            scores[::2, 1] = rng.uniform(5.1, 5.9)  # every second row is sure, just so
+            scores[1::2, 0] = rng.uniform(4.1, 4.9)
             yield {"scores": scores}
 
     def answer(theirs, scores):
@@ -44,7 +45,7 @@ class OneWay(Exercise):
                 attempt.value["has an if"]
                 and attempt.is_close(doubts(attempt.case["scores"]), "rows")
             ),
-            mark="gt",
+            mark="stack",
         ),
         Hint(
             "the two answers are the wrong way round: where the largest score is above 5, the "
@@ -100,7 +101,7 @@ class AnyBatch(Exercise):
     names = ("rows",)
 
     def cases(rng):
-        for shape in ((4, 1, 3, 2), (6, 2, 2, 2), (2, 1, 4, 4)):
+        for shape in ((4, 1, 2, 3), (6, 2, 2, 4), (2, 1, 4, 4)):
             yield {"pictures": rng.normal(size=shape)}
 
     def answer(theirs, pictures):
@@ -175,7 +176,7 @@ class EightBits(Exercise):
             lambda attempt: attempt.is_close(
                 rounded(attempt.case["weight"], np.abs(attempt.case["weight"]).max() / 127)
             ),
-            mark="max",
+            mark="abs",
         ),
         Hint(
             "that is a scale for each column: which axis runs along a row?",
