@@ -75,6 +75,32 @@ def test_pytorch_runs_a_network(name):
     assert same(expected, result, 1e-5 * largest(expected))
 
 
+ONE_OP_OF_OURS = {"lstm", "gru", "bilstm"}
+"""Traces with an op over the whole sequence, which PyTorch has not."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in LARGE else [])
+     for n in NETWORKS if n not in ONE_OP_OF_OURS],
+)  # fmt: skip
+def test_pytorch_runs_a_trace(name):
+    made = network(name)
+    archive = torch.jit.trace(made.module, made.args).save_to_buffer()
+    with torch.no_grad():
+        expected = made.module(*made.args)
+    result = run_in_pytorch(archive, list(made.args))
+    assert same(expected, result, 1e-5 * largest(expected))
+
+
+@pytest.mark.parametrize("name", sorted(ONE_OP_OF_OURS))
+def test_a_trace_that_pytorch_cannot_read_names_the_op(name):
+    made = network(name)
+    archive = torch.jit.trace(made.module, made.args).save_to_buffer()
+    with pytest.raises(RuntimeError, match=r"Unknown builtin op: edutorch::(lstm|gru)_sequence"):
+        run_in_pytorch(archive, list(made.args))
+
+
 # Attention ----------------------------------------------------------------------------------------
 
 
