@@ -52,7 +52,7 @@ LESSONS = {
     "20": Entry("Reinforcement", 5, ("06",)),
     "21": Entry("Fast", 6, ("08", "10")),
     "22": Entry("Many", 6, ("09", "21"), is_later=True),
-    "23": Entry("Out", 6, ("21",), is_later=True),
+    "23": Entry("Out", 6, ("21",)),
 }
 """In the order of the course."""
 

@@ -29,8 +29,8 @@ MEMORY = 1024  # megabytes of a kernel
 NO_NETWORK = """
 import socket
 
-def connect(self, address, connect=socket.socket.connect):
-    if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1", "localhost"):
+def connect(self, address, connect=socket.socket.connect, unix=socket.AF_UNIX):
+    if self.family != unix and address[0] not in ("127.0.0.1", "::1", "localhost"):
         raise OSError(f"a lesson needs no network, but asks for {address}")
     return connect(self, address)
 

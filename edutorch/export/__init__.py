@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .container import load, save
 from .control_flow import cond, scan, while_loop
+from .cpp import CppExportError, cpp
 from .dims import Dim, dims
 from .errors import ExportError, ProgramFileError, ProgramInputError
 from .exporting import export
@@ -18,9 +19,11 @@ from .signature import (
     ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
     TensorArgument,
 )  # fmt: skip
+from .training import training_step
 
 __all__ = [
-    "ConstantArgument", "Dim", "ExportError", "ExportGraphSignature", "ExportedProgram",
-    "InputKind", "InputSpec", "OutputKind", "OutputSpec", "ProgramFileError", "ProgramInputError",
-    "TensorArgument", "cond", "dims", "export", "load", "save", "scan", "while_loop",
+    "ConstantArgument", "CppExportError", "Dim", "ExportError", "ExportGraphSignature",
+    "ExportedProgram", "InputKind", "InputSpec", "OutputKind", "OutputSpec", "ProgramFileError",
+    "ProgramInputError", "TensorArgument", "cond", "cpp", "dims", "export", "load", "save", "scan",
+    "training_step", "while_loop",
 ]  # fmt: skip

@@ -79,15 +79,14 @@ class ProgramBuilder:
         self.add_state()
         self.add_constants(placeholders)
         self.add_user_inputs()
-        sources = {
-            node: self.input_node(source)
-            for node, source in zip(placeholders, self.captured.inputs, strict=True)
-        }
+        pairs = list(zip(placeholders, self.captured.inputs, strict=True))
+        sources = {n: self.input_node(source) for n, source in pairs if source.kind != "number"}
+        numbers = {n: source.holder[source.key] for n, source in pairs if source.kind == "number"}
         for node, target in sources.items():
             target.meta.update({k: node.meta[k] for k in ("shape", "dtype") if k in node.meta})
         symbols = SymbolNodes(self.graph, self.axes, self.by_leaf)
         copier = GraphCopier(self.graph, self.submodules, symbols.node_of, self.allows_arrays)
-        copier.copies.update(sources)
+        copier.copies.update(sources | numbers)
         constants = {str(n.target): self.by_tensor[id(n)] for n in self.constant_nodes()}
         copier.run(self.merged, constants)
         self.add_outputs(copier, placeholders, leaves)
@@ -122,6 +121,8 @@ class ProgramBuilder:
         for source in self.captured.inputs:
             if source.kind == "tensor" and id(source.tensor) not in self.by_tensor:
                 self.add_constant(source.name, source.tensor.detach(), id(source.tensor))
+            elif source.kind == "number" and self.allows_arrays:
+                continue  # the learning rate of a training step: a number in the graph
             elif source.kind not in ("tensor", "argument"):
                 raise ExportError(f"it reads {source.name}, which is no input, weight or buffer")
         for node in self.constant_nodes():

@@ -31,6 +31,9 @@ class Size:
     node: int = -1
     axis: int = 0
 
+    def __str__(self) -> str:
+        return text_of(self)
+
 
 @dataclass(frozen=True)
 class Call:
@@ -39,6 +42,9 @@ class Call:
     op: str
     left: Formula
     right: Formula
+
+    def __str__(self) -> str:
+        return text_of(self)
 
 
 Formula = int | float | Size | Call

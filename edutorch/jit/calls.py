@@ -8,16 +8,20 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .. import dtypes
 from ..nn.modules.module import Module
+from .dtype_numbers import DTYPE_NUMBERS
 from .operators import find_operator
 from .resolution import BUILTINS
-from .statics import AttributeOf, Static
+from .rewriting import for_one_size, inline_form
+from .statics import CONTAINERS, AttributeOf, Static
 from .translation import Translation
 
 LOAD = ast.Load()
-VARARGS = {"view", "reshape", "permute", "expand", "repeat", "flip", "tile", "new_zeros", "zeros",
-           "new_ones", "new_empty", "ones", "empty", "rand", "randn"}  # fmt: skip
-"""Ops whose sizes Python may write one by one; in TorchScript they are a list."""
+CREATORS = {"zeros", "ones", "empty", "rand", "randn"}
+VARARGS = {"view", "reshape", "permute", "expand", "repeat", "flip", "tile", "new_zeros",
+           "new_ones", "new_empty"}  # fmt: skip
+"""Functions, and methods, whose sizes Python may write one by one; TorchScript has a list."""
 
 MATH = frozenset(
     """
@@ -69,6 +73,10 @@ def call_known(translator: Translation, node: ast.Call, resolved: Static) -> ast
         return call_operator(translator, node, value.aten_operator)
     if hasattr(value, "expands_parameters"):
         return list_parameters(translator, node)
+    if value is len and len(node.args) == 1:
+        container = translator.statics.find(node.args[0])
+        if isinstance(container, Static) and isinstance(container.value, CONTAINERS):
+            return ast.Constant(len(container.value))
     special = SPECIAL.get(getattr(value, "__name__", "")) if is_jit(value) else None
     if value is isinstance or special is not None:
         return (special or translate_isinstance)(translator, node)
@@ -159,6 +167,11 @@ def call_class(translator: Translation, node: ast.Call, value: type) -> ast.expr
             "use a NamedTuple, a tuple or a dict",
         )  # fmt: skip
     args, keywords = arguments(translator, node)
+    # The reader of PyTorch knows no defaults of named tuples.
+    given = {*value._fields[: len(args)], *(keyword.arg for keyword in keywords)}  # type: ignore[attr-defined]
+    for field, default in value._field_defaults.items():  # type: ignore[attr-defined]
+        if field not in given:
+            keywords.append(ast.keyword(field, translator.constant(node, default)))
     return ast.Call(dotted(name), args, keywords)
 
 
@@ -177,8 +190,14 @@ def call_function(translator: Translation, node: ast.Call, value: Any) -> ast.ex
         raise ignored(translator, node)
     if modifier(value) == "unused":
         return never(node)
-    function = translator.compiler.function(value, translator, node)
+    form = translator.compiler.form(value)
+    one_size = for_one_size(translator, node, form)
+    if one_size is not None:
+        node, value = one_size, form.for_one_size
     args, keywords = arguments(translator, node)
+    if hasattr(form, "is_inlined"):
+        return inline_form(translator, node, form, args, keywords)
+    function = translator.compiler.function(value, translator, node)
     return ast.Call(dotted(function.name), args, keywords)
 
 
@@ -187,18 +206,15 @@ def call_operator(translator: Translation, node: ast.Call, name: str) -> ast.exp
     if find_operator(f"torch.{name}") is None:
         raise translator.fail(node, f"torch.{name} is not an operator of TorchScript here")
     args, keywords = arguments(translator, node)
-    if name in VARARGS:
-        args = as_list(args, 0)
+    if name in CREATORS:
+        args = as_list(args)
     return ast.Call(ast.Attribute(ast.Name("torch", LOAD), name, LOAD), args, keywords)
 
 
-def as_list(args: list[ast.expr], start: int) -> list[ast.expr]:
-    """Return arguments with the sizes behind `start` as one list, if they are not one already."""
-    sizes = args[start:]
+def as_list(sizes: list[ast.expr]) -> list[ast.expr]:
+    """Return sizes as one list, if they are not one already."""
     single = len(sizes) == 1 and not isinstance(sizes[0], ast.Constant | ast.UnaryOp)
-    if not sizes or single:
-        return args
-    return [*args[:start], ast.List(sizes, LOAD)]
+    return sizes if not sizes or single else [ast.List(sizes, LOAD)]
 
 
 def call_method(translator: Translation, node: ast.Call, target: ast.Attribute) -> ast.expr:
@@ -208,12 +224,20 @@ def call_method(translator: Translation, node: ast.Call, target: ast.Attribute) 
         hint = UNKNOWN_METHODS.get(name)
         raise translator.fail(node, f"there is no method `{name}` in TorchScript", hint)
     args, keywords = arguments(translator, node)
+    if name in CONVERSIONS:  # PyTorch's operator for all of them
+        name, args = "to", [ast.Constant(DTYPE_NUMBERS[getattr(dtypes, CONVERSIONS[name])])]
     if name in VARARGS:
-        args = as_list(args, 0)
+        args = as_list(args)
     if name == "format" and (keywords or not is_plain_format(target.value)):
         raise translator.fail(node, "only plain `{}` are understood in a format")
     return ast.Call(ast.Attribute(ast.Name("torch", LOAD), name, LOAD), [owner, *args], keywords)
 
+
+CONVERSIONS = {
+    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+    "int": "int32", "long": "int64", "short": "int16", "bool": "bool",
+}  # fmt: skip
+"""Methods that convert, with the dtype."""
 
 UNKNOWN_METHODS = {
     "numpy": "a program has no NumPy: compute with torch's functions",

@@ -16,11 +16,11 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..nn.modules.module import Module
+from .attention_forms import LAYER_FORMS
 from .calls import modifier
 from .code_text import class_text, file_texts
 from .errors import NotSupportedError
 from .functional_forms import FORMS
-from .layer_forms import LAYER_FORMS
 from .operators import find_operator
 from .program import Function, Program, ScriptClass, read_class
 from .python_types import named_type, type_node, type_of_value
@@ -163,7 +163,6 @@ class Compiler:
             hint = resolve_hint(hint, cls) if isinstance(hint, str) else hint
             fields[part] = type_node(named_type(hint, self.class_name) or "Tensor")
         script_class = ScriptClass(name, "NamedTuple", fields)  # type: ignore[arg-type]
-        script_class.defaults = dict(getattr(cls, "_field_defaults", {}))
         self.program.classes[name] = script_class
         return name
 

@@ -34,6 +34,15 @@ aten = AtenNames()
 Sizes = list[int]
 
 
+def inlined(form: Any) -> Any:
+    """Mark a form of one expression: it is written into the function that calls it.
+
+    So that sizes can be one int, which PyTorch's operators take for all dimensions.
+    """
+    form.is_inlined = True
+    return form
+
+
 def reduction_number(reduction: str) -> int:
     if reduction == "none":
         return 0
@@ -220,52 +229,56 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 # Pooling and sizes ------------------------------------------------------------------------------
 
 
+@inlined
 def max_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
-    strides = kernel_size if stride is None else stride
-    return aten.max_pool1d(input, kernel_size, strides, padding, dilation, ceil_mode)
+    return aten.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@inlined
 def max_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
-    strides = kernel_size if stride is None else stride
-    return aten.max_pool2d(input, kernel_size, strides, padding, dilation, ceil_mode)
+    return aten.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@inlined
 def avg_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    strides = kernel_size if stride is None else stride
-    return aten.avg_pool1d(input, kernel_size, strides, padding, ceil_mode, count_include_pad)
+    return aten.avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
+@inlined
 def avg_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    strides = kernel_size if stride is None else stride
     return aten.avg_pool2d(
-        input, kernel_size, strides, padding, ceil_mode, count_include_pad, divisor_override
+        input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
 
 
+@inlined
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     return aten.adaptive_avg_pool1d(input, output_size)
 
 
+@inlined
 def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     return aten.adaptive_avg_pool2d(input, output_size)
 
 
+@inlined
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Tensor:
     return aten.adaptive_max_pool1d(input, output_size)[0]
 
 
+@inlined
 def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Tensor:
     return aten.adaptive_max_pool2d(input, output_size)[0]
 
@@ -295,6 +308,24 @@ def interpolate(
     raise ValueError(f"the mode {mode} is not supported for this input")
 
 
+def interpolate_evenly(
+    input: Tensor, size: int | None = None, scale_factor: float | None = None,
+    mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    sizes: Sizes | None = None
+    factors: list[float] | None = None
+    if size is not None:
+        sizes = [size] * (input.dim() - 2)
+    if scale_factor is not None:
+        factors = [scale_factor] * (input.dim() - 2)
+    return interpolate(input, sizes, factors, mode, align_corners)
+
+
+interpolate.for_one_size = interpolate_evenly  # type: ignore[attr-defined]
+
+
+@inlined
 def unfold(
     input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:

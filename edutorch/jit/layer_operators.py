@@ -156,14 +156,14 @@ def cat_or_same(function: Callable[..., Tensor]) -> Any:
 def im2col(
     input: Tensor, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Tensor:
-    return F.unfold(input, *map(tuple, (kernel_size, dilation, padding, stride)))
+    return F.unfold(input, *map(one_or_all, (kernel_size, dilation, padding, stride)))
 
 
 def col2im(
     input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes, padding: Sizes,
     stride: Sizes,
 ) -> Tensor:  # fmt: skip
-    sizes = map(tuple, (output_size, kernel_size, dilation, padding, stride))
+    sizes = map(one_or_all, (output_size, kernel_size, dilation, padding, stride))
     return F.fold(input, *sizes)
 
 

@@ -28,6 +28,7 @@ from .dtype_numbers import DTYPE_NUMBERS
 from .errors import NotSupportedError
 from .operators import find_operator
 from .statics import member_node
+from .trace_forms import TRACE_FORMS, named_values
 from .type_expressions import parse_type
 
 LOAD = ast.Load()
@@ -178,6 +179,8 @@ class GraphWriter:
                 {"line": node.meta.get("line") or "?"},
                 "trace the module in eval mode; random numbers are not traced",
             )  # fmt: skip
+        if name in TRACE_FORMS:
+            return TRACE_FORMS[name](node, named_values(name, args, named))
         keywords = [ast.keyword(key, value) for key, value in named.items()]
         if name in POOLS and isinstance(node.args[0], Node):
             rank = len(node.args[0].meta.get("shape", ())) - 2

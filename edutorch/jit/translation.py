@@ -22,6 +22,9 @@ class ProgramBuilder(Protocol):
     def operator_name(self, value: Any) -> str | None:
         """Return the operator that a function of ours is, or None."""
 
+    def form(self, value: Any) -> Any:
+        """Return the form of a function of `nn.functional`, or None."""
+
     def class_name(self, cls: type) -> str | None:
         """Return the full name of a class in the program, or None."""
 
@@ -74,4 +77,8 @@ class Translation:
 
     def truth(self, node: ast.expr) -> bool | None:
         """Return the answer of a test that is known before the function runs, or None."""
+        raise NotImplementedError
+
+    def constant(self, node: ast.AST, value: Any) -> ast.expr:
+        """Return a value of Python as a constant of the program."""
         raise NotImplementedError

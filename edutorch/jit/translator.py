@@ -15,20 +15,22 @@ from typing import Any
 from .. import dtypes
 from ..backends.device import Device
 from ..core.tensor import Tensor
+from ..errors import EdutorchError
 from ..nn.modules.module import Module
 from .calls import translate_call
+from .comprehensions import Comprehensions, flat_targets, torch_call
 from .dtype_numbers import DTYPE_NUMBERS
 from .known_tests import known_answer
 from .python_types import named_type
 from .refusals import REFUSED, word_of
+from .rewriting import as_list_comprehension
 from .statics import AttributeOf, Static
-from .translation import Translation
 from .type_expressions import parse_type
 
 LOAD = ast.Load()
 
 
-class Translator(Translation):
+class Translator(Comprehensions):
     """Translates one function; see `Translation` for what it is given."""
 
     unrolling = 0
@@ -41,7 +43,7 @@ class Translator(Translation):
         node = self.source.node
         arguments = self.translate_arguments(node.args)
         body = self.block(node.body)
-        returns = None if node.returns is None else self.type(node.returns)
+        returns = self.returns(node.returns)
         result = ast.FunctionDef(node.name, arguments, body or [ast.Pass()], [], returns)
         return ast.fix_missing_locations(result)
 
@@ -72,6 +74,14 @@ class Translator(Translation):
             for default, value in zip(arguments.defaults, function.__defaults__ or (), strict=True)
         ]
         return ast.arguments([], translated, None, [], [], None, defaults)
+
+    def returns(self, node: ast.expr | None) -> ast.expr | None:
+        """Return the type of what is returned; `tuple[Tensor, ...]` is left to the reader."""
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+            last = node.slice.elts[-1]
+            if isinstance(last, ast.Constant) and last.value is Ellipsis:
+                return None
+        return None if node is None else self.type(node)
 
     # Types and constants ----------------------------------------------------------------------
 
@@ -148,7 +158,10 @@ class Translator(Translation):
             if translate is None:
                 what, hint = REFUSED.get(type(statement), ("is not TorchScript", None))
                 raise self.fail(statement, f"`{word_of(statement)}` {what}", hint)
-            result += translate(self, statement)
+            before, self.hoisted = self.hoisted, []
+            translated = translate(self, statement)
+            result += [*self.hoisted, *translated]
+            self.hoisted = before
             if isinstance(statement, ast.Return):
                 break
         return result
@@ -157,7 +170,10 @@ class Translator(Translation):
         if len(node.targets) > 1:
             raise self.fail(node, "several assignments in one statement", "write one per line")
         target = self.target(node.targets[0])
-        value = self.expression(node.value)
+        source = node.value
+        if isinstance(target, ast.Tuple) and isinstance(source, ast.GeneratorExp):
+            source = as_list_comprehension(source)
+        value = self.expression(source)
         return [ast.copy_location(ast.Assign([target], value), node)]
 
     def target(self, node: ast.expr) -> ast.expr:
@@ -261,18 +277,25 @@ class Translator(Translation):
         return [ast.copy_location(ast.Return(value), node)]
 
     def raise_(self, node: ast.Raise) -> list[ast.stmt]:
-        """Translate `raise ValueError("…")`."""
+        """Translate `raise ValueError("…")`; of an error of ours, the op and the message."""
         error, args = node.exc, []
         if isinstance(error, ast.Call):
             error, args = error.func, error.args
         resolved = None if error is None else self.statics.find(error)
         cls = resolved.value if isinstance(resolved, Static) else None
-        if not isinstance(cls, type) or not issubclass(cls, Exception) or len(args) > 1:
+        is_class = isinstance(cls, type) and issubclass(cls, Exception)
+        is_ours = is_class and issubclass(cls, EdutorchError) and len(args) > 1
+        if not is_class or (len(args) > 1 and not is_ours):
             raise self.fail(node, "`raise` needs an exception's class and one text")
-        text = self.expression(args[0]) if args else ast.Constant("")
-        name = f"{cls.__module__}.{cls.__qualname__}"
-        call = prim_call("RaiseException", [text, ast.Constant(name)])
-        return [ast.copy_location(ast.Expr(call), node)]
+        texts = [self.expression(part) for part in args[: 2 if is_ours else 1]]
+        text = torch_call("format", [ast.Constant("{}: {}"), *texts]) if is_ours else None
+        if is_ours:  # a reader elsewhere has only Python's own classes
+            cls = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+        name = ast.Constant(f"{cls.__module__}.{cls.__qualname__}")
+        call = prim_call("RaiseException", [text or (texts or [ast.Constant("")])[0], name])
+        # The compiler of PyTorch does not know that the call never returns.
+        end = ast.Assert(ast.Constant(False), ast.Constant(""))
+        return [ast.copy_location(ast.Expr(call), node), ast.copy_location(end, node)]
 
     def assert_(self, node: ast.Assert) -> list[ast.stmt]:
         if self.truth(node.test) is True:
@@ -370,28 +393,13 @@ class Translator(Translation):
         known = self.truth(node.test)
         if known is not None:
             return self.expression(node.body if known else node.orelse)
-        parts = (node.test, node.body, node.orelse)
-        return ast.IfExp(*(self.expression(part) for part in parts))
+        test = self.expression(node.test)
+        return ast.IfExp(test, self.maybe(node.body), self.maybe(node.orelse))
 
-    def comprehension(self, node: ast.ListComp) -> ast.expr:
-        """Translate `[f(x) for x in values]`; over modules, once for each."""
-        loop = node.generators[0]
-        if len(node.generators) > 1 or loop.is_async:
-            raise self.fail(node, "a comprehension with several loops", "write a loop")
-        rounds = self.statics.members(loop.iter)
-        if rounds is not None and not loop.ifs:
-            return ast.List([self.one_round(node, loop.target, part) for part in rounds], LOAD)
-        values = self.expression(loop.iter)
-        tests = [self.expression(test) for test in loop.ifs]
-        inner = ast.comprehension(self.target(loop.target), values, tests, 0)
-        return ast.ListComp(self.expression(node.elt), [inner])
-
-    def one_round(
-        self, node: ast.ListComp, target: ast.expr, statics: tuple[Static, ...]
-    ) -> ast.expr:
-        for part, static in zip(flat_targets(target), statics, strict=True):
-            self.statics.known[part.id] = static  # type: ignore[attr-defined]
-        return self.expression(node.elt)
+    def bool_op(self, node: ast.BoolOp) -> ast.expr:
+        first, *others = node.values
+        values = [self.expression(first), *(self.maybe(part) for part in others)]
+        return ast.BoolOp(node.op, values)
 
     def constant_node(self, node: ast.Constant) -> ast.expr:
         if isinstance(node.value, bytes | complex):
@@ -420,18 +428,6 @@ class Translator(Translation):
         return self.children(node)
 
 
-def flat_targets(node: ast.expr) -> list[ast.expr]:
-    """Return the variables of `for i, (a, b) in …` in order."""
-    if isinstance(node, ast.Tuple | ast.List):
-        return [part for item in node.elts for part in flat_targets(item)]
-    return [node]
-
-
-def torch_call(name: str, args: list[ast.expr], keywords: Any = ()) -> ast.Call:
-    """Return `torch.name(args)`."""
-    return ast.Call(ast.Attribute(ast.Name("torch", LOAD), name, LOAD), args, list(keywords))
-
-
 def prim_call(name: str, args: list[ast.expr]) -> ast.Call:
     """Return `ops.prim.name(args)`."""
     space = ast.Attribute(ast.Name("ops", LOAD), "prim", LOAD)
@@ -452,7 +448,7 @@ EXPRESSIONS: dict[type, Translate] = {
     ast.Attribute: Translator.attribute, ast.Subscript: Translator.subscript,
     ast.Slice: Translator.slice, ast.JoinedStr: Translator.format, ast.IfExp: Translator.choice,
     ast.ListComp: Translator.comprehension, ast.Call: translate_call, ast.Dict: Translator.dict,
-    ast.BinOp: Translator.children, ast.BoolOp: Translator.children,
+    ast.BinOp: Translator.children, ast.BoolOp: Translator.bool_op,
     ast.UnaryOp: Translator.children, ast.Compare: Translator.children,
     ast.List: Translator.children, ast.Tuple: Translator.children,
 }  # fmt: skip

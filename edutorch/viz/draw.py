@@ -322,6 +322,22 @@ def snapshot(graph: Graph) -> Snapshot:
     return arrange(vertices, roots)
 
 
+class NamedSize(int):
+    """A size of an exported program: a name or a formula, "batch". It counts as 0 elements."""
+
+    name: str
+
+    def __new__(cls, name: str) -> NamedSize:
+        size = super().__new__(cls, 0)
+        size.name = name
+        return size
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
 def vertex_of(node: Node) -> Vertex:
     """Return the vertex of a node."""
     sources = [
@@ -333,7 +349,10 @@ def vertex_of(node: Node) -> Vertex:
         kind=node_kind(node),
         label=str(node.target) if isinstance(node.target, str) else node.name,
         module=str(node.meta.get("module") or ""),
-        shape=tuple(node.meta.get("shape", ())),
+        shape=tuple(
+            size if isinstance(size, int) else NamedSize(str(size))
+            for size in node.meta.get("shape", ())
+        ),
         dtype="number" if node.meta.get("number") else str(node.meta.get("dtype", "")),
         formulas=formulas,
         device=str(node.meta.get("device", "cpu")),

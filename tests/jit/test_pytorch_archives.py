@@ -1,13 +1,11 @@
 """TorchScript archives that PyTorch has written are loaded, and compute the same."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 import edutorch as torch
 from tests.jit.comparing import copied, same
-from tests.oracle import require_torch
 
 FOLDER = Path(__file__).parent.parent / "golden" / "torchscript"
 CASES = torch.load(FOLDER / "cases.pt")
@@ -65,24 +63,3 @@ def test_an_error_says_where_in_the_program():
     with pytest.raises(RuntimeError, match="two dimensions") as caught:
         module(torch.ones(1, 2, 3))
     assert any("__torch__.py:" in note for note in caught.value.__notes__)
-
-
-def test_silero_agrees_with_pytorch():
-    spec = importlib.util.find_spec("silero_vad")
-    if spec is None or spec.origin is None:
-        pytest.skip("silero-vad is not installed")
-    oracle = require_torch()
-    path = str(Path(spec.origin).parent / "data" / "silero_vad.jit")
-    ours, theirs = torch.jit.load(path), oracle.jit.load(path)
-    oracle.manual_seed(0)
-    signal = oracle.randn(156 * 512) * 0.1  # 5 s
-    worst = 0.0
-    with torch.no_grad(), oracle.no_grad():
-        for start in range(0, len(signal), 512):
-            chunk = signal[start : start + 512]
-            a = ours(torch.from_numpy(chunk.numpy()), 16000)
-            worst = max(worst, abs(float(a) - float(theirs(chunk, 16000))))
-        ours.reset_states()
-        with pytest.raises(ValueError, match="Supported values: 256 for 8000 sample rate"):
-            ours(torch.zeros(600), 16000)
-    assert worst <= 1e-5

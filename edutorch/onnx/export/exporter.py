@@ -12,14 +12,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...core.op import Op
 from ...errors import NotHereError
 from ...export.dims import Dim
 from ...export.exporting import export as export_program
-from ...export.functions import name_of_function
 from ...export.program import ExportedProgram
 from ...export.samples import argument_names
 from ...export.signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from ...export.translation import Unsupported, function_name, take_apart
 from ...fx.graph_module import GraphModule
 from ...fx.node import Node, map_aggregate
 from ...nn import Module
@@ -27,7 +26,7 @@ from . import composites, elementwise, movement, networks, polynomials, reductio
 from .builder import Builder, is_value, require_onnx
 from .control import CONTROL, symbolic
 from .model import ONNXProgram
-from .table import TABLE, Unsupported
+from .table import TABLE
 from .verification import verify_program
 
 __all__ = ["export"]
@@ -126,24 +125,7 @@ def translate_program(
     output_names: Sequence[str] | None = None,
 ) -> ONNXProgram:  # fmt: skip
     """Return a program as a model; ops without an entry are taken apart, once."""
-    missing = missing_ops(program.graph_module)
-    translated = program
-    if missing:
-        translated = program.run_decompositions(lambda op: op.name in missing)
-    return Translation(translated, opset).run(program, input_names, output_names)
-
-
-def missing_ops(module: GraphModule) -> set[str]:
-    """Return the names of the ops of a graph, and of its branches, that have no entry."""
-    names: set[str] = set()
-    for node in module.graph.nodes:
-        op: Op | None = getattr(node.target, "op", None)
-        if op is not None and f"op:{op.name}" not in TABLE:
-            names.add(op.name)
-    for _, branch in module.named_children():
-        if isinstance(branch, GraphModule):
-            names |= missing_ops(branch)
-    return names
+    return Translation(take_apart(program, TABLE), opset).run(program, input_names, output_names)
 
 
 class Translation:
@@ -262,12 +244,3 @@ def typed(b: Builder, value: Any, node: Node) -> Any:
     if is_value(value) and "shape" in node.meta:
         b.like(value, node.meta["dtype"], symbolic(node.meta["shape"]))
     return value
-
-
-def function_name(target: Any) -> str:
-    """Return the name of a function in the table."""
-    name = name_of_function(target)
-    if name is not None:
-        return name
-    home = (getattr(target, "__module__", "") or "numpy").partition(".")[0]
-    return f"{home}:{getattr(target, '__name__', '?')}"

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...export.translation import Unsupported, registrar
+
 __all__ = ["TABLE", "Unsupported", "entry"]
 
 Entry = Callable[..., Any]
@@ -21,16 +23,5 @@ TABLE: dict[str, Entry] = {}
 """The entries by the name of the function: "op:relu", "new:zeros", "numpy:exp"."""
 
 
-def entry(*names: str) -> Callable[[Entry], Entry]:
-    """Register an entry for functions of these names."""
-
-    def register(function: Entry) -> Entry:
-        for name in names:
-            TABLE[name] = function
-        return function
-
-    return register
-
-
-class Unsupported(Exception):
-    """An entry cannot translate these settings; the message says which."""
+entry = registrar(TABLE)
+"""Registers an entry for functions of some names."""

@@ -157,7 +157,8 @@ class VisionTransformer(nn.Module):
             nn.init.zeros_(zero)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.shape[2:] != (self.image_size, self.image_size):
+        size = self.image_size
+        if x.ndim != 4 or x.shape[2] != size or x.shape[3] != size:
             raise ShapeError(
                 "VisionTransformer", "the pictures have another size than the model",
                 {"x": tuple(x.shape), "expected": f"(N, 3, {self.image_size}, {self.image_size})"},

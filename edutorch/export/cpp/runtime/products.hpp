@@ -1,0 +1,112 @@
+// product: c += a · b for matrices (m, k) and (k, n), row by row.
+template <Index Rows, class T>
+void product_rows(const T* a, const T* b, T* c, Index k, Index n) {
+  constexpr Index width = 8;  // 4 rows of 8 sums stay in registers
+  Index j = 0;
+  for (; j + width <= n; j += width) {
+    T sums[Rows][width];
+    for (Index i = 0; i < Rows; ++i) {
+      for (Index v = 0; v < width; ++v) sums[i][v] = c[i * n + j + v];
+    }
+    for (Index p = 0; p < k; ++p) {
+      for (Index i = 0; i < Rows; ++i) {
+        for (Index v = 0; v < width; ++v) sums[i][v] += a[i * k + p] * b[p * n + j + v];
+      }
+    }
+    for (Index i = 0; i < Rows; ++i) {
+      for (Index v = 0; v < width; ++v) c[i * n + j + v] = sums[i][v];
+    }
+  }
+  for (; j < n; ++j) {
+    for (Index i = 0; i < Rows; ++i) {
+      T sum = c[i * n + j];
+      for (Index p = 0; p < k; ++p) sum += a[i * k + p] * b[p * n + j];
+      c[i * n + j] = sum;
+    }
+  }
+}
+template <class T>
+void product(const T* a, const T* b, T* c, Index m, Index k, Index n) {
+  Index i = 0;
+  for (; i + 4 <= m; i += 4) product_rows<4>(a + i * k, b, c + i * n, k, n);
+  for (; i < m; ++i) product_rows<1>(a + i * k, b, c + i * n, k, n);
+}
+#ifdef EDU_USE_CBLAS
+inline void product(const float* a, const float* b, float* c, Index m, Index k, Index n) {
+  const int rows = static_cast<int>(m), inner = static_cast<int>(k), columns = static_cast<int>(n);
+  if (m == 0 || k == 0 || n == 0) return;
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns, inner, 1.0F, a, inner, b,
+              columns, 1.0F, c, columns);
+}
+inline void product(const double* a, const double* b, double* c, Index m, Index k, Index n) {
+  const int rows = static_cast<int>(m), inner = static_cast<int>(k), columns = static_cast<int>(n);
+  if (m == 0 || k == 0 || n == 0) return;
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns, inner, 1.0, a, inner, b,
+              columns, 1.0, c, columns);
+}
+#endif
+
+// transposed: the columns of a matrix as rows.
+template <class T>
+std::vector<T> transposed(const T* matrix, Index rows, Index columns) {
+  std::vector<T> result(static_cast<std::size_t>(rows * columns));
+  T* out = result.data();
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = 0; j < columns; ++j) out[j * rows + i] = matrix[i * columns + j];
+  }
+  return result;
+}
+
+// linear: x · wᵀ + b over the last axis.
+template <class T>
+Tensor<T> linear(const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias) {
+  const Index n = weight.size(0), k = weight.size(1), m = k == 0 ? 0 : x.count() / k;
+  Shape shape = x.shape;
+  shape[shape.rank - 1] = n;
+  Tensor<T> result(shape);
+  if (bias) {
+    for (Index i = 0; i < m; ++i) std::copy_n(bias.data(), n, result.data() + i * n);
+  }
+  product(x.data(), transposed(weight.data(), n, k).data(), result.data(), m, k, n);
+  return result;
+}
+
+// matmul: a product of matrices, of each pair of a batch; vectors are rows and columns.
+template <class T>
+Tensor<T> matmul(const Tensor<T>& a, const Tensor<T>& b) {
+  Shape left = a.shape, right = b.shape;
+  if (left.rank == 1) left = Shape{1, left[0]};
+  if (right.rank == 1) right = Shape{right[0], 1};
+  const Index m = left[left.rank - 2], k = left[left.rank - 1], n = right[right.rank - 1];
+  if (right[right.rank - 2] != k) {
+    throw std::invalid_argument("matmul: shapes that do not fit: " + text(a.shape) + " and " +
+                                text(b.shape));
+  }
+  left.rank -= 2;
+  right.rank -= 2;
+  const Shape batch = broadcast(left, right);
+  Shape shape = batch;
+  if (a.shape.rank > 1) shape.push(m);
+  if (b.shape.rank > 1) shape.push(n);
+  Tensor<T> result(shape);
+  const Index pairs = batch.count();
+  for (Index pair = 0; pair < pairs; ++pair) {
+    Index rest = pair, at_a = 0, at_b = 0, step_a = 1, step_b = 1;
+    for (Index axis = batch.rank - 1; axis >= 0; --axis) {
+      const Index position = rest % batch[axis];
+      rest /= batch[axis];
+      const Index in_a = axis - (batch.rank - left.rank), in_b = axis - (batch.rank - right.rank);
+      if (in_a >= 0) {
+        at_a += left[in_a] == 1 ? 0 : position * step_a;
+        step_a *= left[in_a];
+      }
+      if (in_b >= 0) {
+        at_b += right[in_b] == 1 ? 0 : position * step_b;
+        step_b *= right[in_b];
+      }
+    }
+    product(a.data() + at_a * m * k, b.data() + at_b * k * n, result.data() + pair * m * n, m, k,
+            n);
+  }
+  return result;
+}
