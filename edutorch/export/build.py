@@ -318,6 +318,7 @@ class GraphCopier:
         if name_of_function(target) is None and not self.allows_arrays:
             self.refuse(node)
         args, kwargs = in_order(target, args, kwargs)
+        kwargs = with_required(target, kwargs)
         if any(isinstance(leaf, Graph) for leaf in flatten(args)):
             args = self.with_subgraphs(target, args)
         else:
@@ -401,6 +402,18 @@ def in_order(
         return args, kwargs
     values = {**dict(zip(op.inputs, args, strict=False)), **kwargs}
     return (), {name: values[name] for name in names if name in values}
+
+
+def with_required(target: Any, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings with `()` for the `dim` of a 0-d tensor where its op needs one.
+
+    A capture has None there, which a call would take for an absent argument.
+    """
+    op = getattr(target, "op", None)
+    if op is None or "dim" not in kwargs or kwargs["dim"] is not None:
+        return kwargs
+    parameter = op.signature.parameters["dim"]
+    return {**kwargs, "dim": ()} if parameter.default is parameter.empty else kwargs
 
 
 def subgraph_names(target: Any, taken: Mapping[str, Any]) -> list[str]:
