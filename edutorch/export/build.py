@@ -138,7 +138,12 @@ class ProgramBuilder:
         return list(unique.values())
 
     def add_constant(self, name: str, tensor: Tensor, key: int) -> None:
-        """Add a tensor that is the same in every call."""
+        """Add a tensor that is the same in every call.
+
+        A module that was exported before has buffers of such names, which are other tensors.
+        """
+        while f"c_{name}" in self.state or f"c_{name}" in self.constants:
+            name = f"{name}_"
         node = self.add_input(f"c_{name}", tensor)
         self.by_tensor[key] = node
         self.constants[node.name] = tensor

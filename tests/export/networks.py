@@ -185,11 +185,26 @@ def network(name: str) -> Network:
     """Return a network with fixed weights, in evaluation mode."""
     torch.manual_seed(0)
     made = NETWORKS[name]()
-    made.module.eval()
     with torch.no_grad():
         for parameter in made.module.parameters():  # some begin as zeros, which shows nothing
-            parameter += 0.05 * torch.randn_like(parameter)
+            parameter += 0.02 * torch.randn_like(parameter)
+    measure_statistics(made)
+    made.module.eval()
     return made
+
+
+def measure_statistics(network: Network) -> None:
+    """Let the running statistics be those of random images: values stay of ordinary size."""
+    norms = [m for m in network.module.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 1.0
+    if norms:
+        images = torch.randn(32, *network.args[0].shape[1:])
+        with torch.no_grad():
+            network.module.train()(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
 
 
 SIZES = {
