@@ -108,9 +108,9 @@ def scan(
     axes = [*input_axes, *[0] * (len(inputs) - len(input_axes))]
     sizes = {value.shape[axis] for value, axis in zip(inputs, axes, strict=True)}
     ways = {bool(way) for way in (*input_directions, *output_directions)}
-    if len(set(axes)) == len(sizes) == 1 and 0 not in sizes and len(ways) < 2:
-        if not any(output_axes):
-            return scan_one_way(body, states, inputs, captured, axes[0], ways == {True})
+    is_plain = len(set(axes)) == len(sizes) == 1 and len(ways) < 2 and not any(output_axes)
+    if is_plain and 0 not in sizes:
+        return scan_one_way(body, states, inputs, captured, axes[0], ways == {True})
     walked = [list(value.unbind(axis)) for value, axis in zip(inputs, axes, strict=True)]
     for index, direction in enumerate(input_directions):
         if direction:
