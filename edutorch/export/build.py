@@ -139,7 +139,12 @@ class ProgramBuilder:
         return list(unique.values())
 
     def add_constant(self, name: str, tensor: Tensor, key: int) -> None:
-        """Add a tensor that is the same in every call."""
+        """Add a tensor that is the same in every call.
+
+        A module that was exported before has buffers of such names, which are other tensors.
+        """
+        while f"c_{name}" in self.state or f"c_{name}" in self.constants:
+            name = f"{name}_"
         node = self.add_input(f"c_{name}", tensor)
         self.by_tensor[key] = node
         self.constants[node.name] = tensor
@@ -319,6 +324,7 @@ class GraphCopier:
         if name_of_function(target) is None and not self.allows_arrays:
             self.refuse(node)
         args, kwargs = in_order(target, args, kwargs)
+        kwargs = with_required(target, kwargs)
         if any(isinstance(leaf, Graph) for leaf in flatten(args)):
             args = self.with_subgraphs(target, args)
         else:
@@ -402,6 +408,18 @@ def in_order(
         return args, kwargs
     values = {**dict(zip(op.inputs, args, strict=False)), **kwargs}
     return (), {name: values[name] for name in names if name in values}
+
+
+def with_required(target: Any, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings with `()` for the `dim` of a 0-d tensor where its op needs one.
+
+    A capture has None there, which a call would take for an absent argument.
+    """
+    op = getattr(target, "op", None)
+    if op is None or "dim" not in kwargs or kwargs["dim"] is not None:
+        return kwargs
+    parameter = op.signature.parameters["dim"]
+    return {**kwargs, "dim": ()} if parameter.default is parameter.empty else kwargs
 
 
 def subgraph_names(target: Any, taken: Mapping[str, Any]) -> list[str]:

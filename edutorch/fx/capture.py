@@ -319,7 +319,9 @@ class CaptureSession:
             for number, (_, traced) in enumerate(self.tracer.inputs):
                 if traced is not None and traced.memory is array.memory:
                     # A view of an input is rebuilt with the strides and offset of this call.
-                    if array.memory.has_moving_views and is_chosen_by_tensor(array.node):
+                    # An exported program returns values, and rebuilds no views.
+                    moves = array.memory.has_moving_views and is_chosen_by_tensor(array.node)
+                    if moves and not self.tracer.options.keeps_branches:
                         self.tracer.poison("it returns a part like x[i], where i is a tensor")
                     held = array.held
                     offset = held.ctypes.data - traced.held.ctypes.data

@@ -124,9 +124,13 @@ def apply_integers(array: Array, index: Index) -> tuple[Array, Index]:
         if part is Ellipsis:
             first.append(part)
         elif part is not None and not isinstance(part, bool):
-            is_mask = getattr(part, "dtype", None) is not None and part.dtype.kind == "b"
-            first += [slice(None)] * (part.ndim if is_mask else 1)
+            first += [slice(None)] * (part.ndim if is_mask(part) else 1)
     return array[tuple(first)], tuple(rest)
+
+
+def is_mask(part: object) -> bool:
+    """Return True for an array of bools, or a tensor of them, as exported programs have."""
+    return str(getattr(part, "dtype", None)) in ("bool", "torch.bool")
 
 
 def drop_empty_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
@@ -136,8 +140,7 @@ def drop_empty_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     indexed_axes = 0
     for part in index:
         if part is not None and part is not Ellipsis and not isinstance(part, bool):
-            is_mask = getattr(part, "dtype", None) is not None and part.dtype.kind == "b"
-            indexed_axes += part.ndim if is_mask else 1
+            indexed_axes += part.ndim if is_mask(part) else 1
     if indexed_axes < ndim or sum(part is Ellipsis for part in index) > 1:
         return index
     return tuple(part for part in index if part is not Ellipsis)

@@ -50,7 +50,8 @@ def draw(
 
     Args:
         what: a tensor, or several in a list, tuple or dict; a module or a function; or a graph
-            of `edutorch.fx`, a capture, or a compiled function that was called.
+            of `edutorch.fx`, a capture, a compiled function that was called, or, without inputs,
+            a model that was loaded from a file.
         inputs: what the module or function is called with: tensors, also in tuples, lists and
             dicts, or anything else.
         model: parameters are named as in this model; otherwise as in the caller's.
@@ -93,6 +94,9 @@ def snapshot_of(
 ) -> Snapshot:
     """Return the graph of whatever `draw` was given, as far as it is needed for `graph`."""
     known = graph_of(what)
+    if known is None and not inputs and isinstance(what, Module):  # a model from a file
+        own = getattr(what, "graph", None)
+        known = own if hasattr(own, "find_nodes") else None
     if known is not None:
         refuse_settings("a graph", settings)
         whole = snapshot(known)
@@ -322,22 +326,6 @@ def snapshot(graph: Graph) -> Snapshot:
     return arrange(vertices, roots)
 
 
-class NamedSize(int):
-    """A size of an exported program: a name or a formula, "batch". It counts as 0 elements."""
-
-    name: str
-
-    def __new__(cls, name: str) -> NamedSize:
-        size = super().__new__(cls, 0)
-        size.name = name
-        return size
-
-    def __str__(self) -> str:
-        return self.name
-
-    __repr__ = __str__
-
-
 def vertex_of(node: Node) -> Vertex:
     """Return the vertex of a node."""
     sources = [
@@ -345,20 +333,27 @@ def vertex_of(node: Node) -> Vertex:
         for position, input_node in enumerate(node.all_input_nodes)
     ]
     formulas = getattr(getattr(node.target, "op", None), "formulas", {})
+    shape, dtype = type_of(node)
     return Vertex(
         kind=node_kind(node),
         label=str(node.target) if isinstance(node.target, str) else node.name,
         module=str(node.meta.get("module") or ""),
-        shape=tuple(
-            size if isinstance(size, int) else NamedSize(str(size))
-            for size in node.meta.get("shape", ())
-        ),
-        dtype="number" if node.meta.get("number") else str(node.meta.get("dtype", "")),
+        shape=shape,
+        dtype=dtype,
         formulas=formulas,
         device=str(node.meta.get("device", "cpu")),
         line=str(node.meta.get("line") or ""),
         sources=tuple(sources),
     )
+
+
+def type_of(node: Node) -> tuple[tuple[int, ...], str]:
+    """Return shape and dtype of a node; a shape with named sizes is written before the dtype."""
+    shape = tuple(node.meta.get("shape", ()))
+    dtype = "number" if node.meta.get("number") else str(node.meta.get("dtype", ""))
+    if all(isinstance(size, int) for size in shape):
+        return shape, dtype
+    return (), f"{'×'.join(map(str, shape))} {dtype}"
 
 
 def node_kind(node: Node) -> NodeKind:

@@ -185,25 +185,54 @@ def network(name: str) -> Network:
     """Return a network with fixed weights, in evaluation mode."""
     torch.manual_seed(0)
     made = NETWORKS[name]()
-    made.module.eval()
     with torch.no_grad():
         for parameter in made.module.parameters():  # some begin as zeros, which shows nothing
-            parameter += 0.05 * torch.randn_like(parameter)
+            parameter += 0.02 * torch.randn_like(parameter)
+    measure_statistics(made)
+    made.module.eval()
     return made
 
 
-SIZES = {"batch": (1, 3, 8), "length": (1, 4, 9), "past": (2, 1, 6), "source": (3, 1, 9),
-    "target": (1, 4, 8)}  # fmt: skip
-"""Three sizes of each dynamic axis."""
+def measure_statistics(network: Network) -> None:
+    """Let the running statistics be those of random images: values stay of ordinary size."""
+    norms = [m for m in network.module.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 1.0
+    if norms:
+        images = torch.randn(32, *network.args[0].shape[1:])
+        with torch.no_grad():
+            network.module.train()(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+
+
+SIZES = {
+    "batch": (1, 3, 8, 2, 5), "length": (1, 4, 9, 24, 13), "past": (2, 1, 6, 24, 11),
+    "source": (3, 1, 9, 24, 2), "target": (1, 4, 8, 24, 17),
+}  # fmt: skip
+"""Five sizes of each dynamic axis, the ends of the range among them."""
 
 
 def arguments_at(network: Network, number: int) -> tuple[Any, ...]:
-    """Return the arguments with every dynamic axis at the given one of its three sizes."""
+    """Return the arguments with every dynamic axis at the given one of its five sizes."""
+    sizes = {name: options[number] for name, options in SIZES.items()}
+    return resized(network, lambda dim: sizes[dim.__name__])
+
+
+def arguments_outside(network: Network) -> tuple[Any, ...]:
+    """Return the arguments with the first dynamic axis one longer than its range."""
+    first = next(dim for axes in network.shapes for dim in axes.values())
+    return resized(network, lambda dim: dim.max + 1 if dim is first else SIZES[dim.__name__][0])
+
+
+def resized(network: Network, size_of: Callable[[Dim], int]) -> tuple[Any, ...]:
+    """Return the arguments with every dynamic axis in a size."""
     from edutorch.export.samples import resize
 
-    resized = []
+    values = []
     for value, axes in zip(network.args, network.shapes, strict=True):
         for axis, dim in axes.items():
-            value = resize(value, axis, SIZES[dim.__name__][number])
-        resized.append(value)
-    return tuple(resized)
+            value = resize(value, axis, size_of(dim))
+        values.append(value)
+    return tuple(values)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -19,25 +14,9 @@ from edutorch.export import (
     OutputKind,
     ProgramInputError,
     export,
-    load,
-    save,
 )  # fmt: skip
 from edutorch.utils._pytree import tree_flatten
-from tests.export.networks import NETWORKS, arguments_at, network
-
-SMALL = [name for name in NETWORKS if name not in ("resnet18", "unet", "mobilenet_v3")]
-
-
-class Function(nn.Module):
-    """A module whose forward is a function."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, *args):
-        return self.function(*args)
+from tests.export.branching import Function
 
 
 def arrays(tree):
@@ -50,40 +29,8 @@ def assert_same(first, second):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_network_is_the_same_at_all_sizes_after_its_file(name):
-    module, args, shapes = made = network(name)
-    buffer = io.BytesIO()
-    save(export(module, args, dynamic_shapes=shapes), buffer)
-    buffer.seek(0)
-    program = load(buffer).module()
-    for number in range(3):
-        args = arguments_at(made, number)
-        with torch.no_grad():
-            assert_same(module(*args), program(*args))
-
-
-def test_a_program_runs_in_a_process_without_the_source(tmp_path):
-    module, args, shapes = network("lenet")
-    save(export(module, args, dynamic_shapes=shapes), tmp_path / "lenet.edu")
-    np.save(tmp_path / "x.npy", args[0].numpy())
-    code = (
-        "import numpy, sys, edutorch as torch\n"
-        "from edutorch.export import load\n"
-        f"x = torch.from_numpy(numpy.load({str(tmp_path / 'x.npy')!r}))\n"
-        f"y = load({str(tmp_path / 'lenet.edu')!r}).module()(x)\n"
-        f"numpy.save({str(tmp_path / 'y.npy')!r}, y.detach().numpy())\n"
-        "assert not [name for name in sys.modules if name.startswith('tests')]\n"
-    )
-    root = os.path.dirname(os.path.dirname(torch.__file__))
-    environment = {**os.environ, "PYTHONPATH": root}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
-    with torch.no_grad():
-        np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), module(*args).numpy())
-
-
 def test_masks_and_states_are_made_in_the_sizes_of_the_call():
-    def forward(x):
+    def forward(_, x):
         batch, length, width = x.shape
         mask = torch.tril(torch.ones(length, length))
         scores = (x @ x.transpose(1, 2)).masked_fill(mask == 0, float("-inf")) / length**0.5
@@ -115,39 +62,16 @@ def test_sizes_outside_the_range_name_both_numbers():
 
 def test_derived_and_automatic_sizes():
     half = Dim("half", min=1, max=8)
-    module = Function(lambda x, y: x.reshape(-1, 2).sum(1) + y)
+    module = Function(lambda _, x, y: x.reshape(-1, 2).sum(1) + y)
     args = (torch.randn(6), torch.randn(3))
     program = export(module, args, dynamic_shapes=([{0: 2 * half}, {0: half}],)).module()
     x, y = torch.randn(10), torch.randn(5)
     assert_same(module(x, y), program(x, y))
     with pytest.raises(ProgramInputError):
         program(torch.randn(10), torch.randn(4))
-    looping = Function(lambda x: sum(x[i] for i in range(x.shape[0])))
+    looping = Function(lambda _, x: sum(x[i] for i in range(x.shape[0])))
     fixed = export(looping, (torch.randn(3, 2),), dynamic_shapes=([{0: Dim.AUTO}],))
     assert not fixed.range_constraints
-
-
-CONTROL_FLOW = {
-    "if": lambda x: x if x.sum() > 0 else -x,
-    "while": lambda x: [x := x / 2 for _ in iter(lambda: bool(x.abs().max() > 1), False)][-1:],
-    "item": lambda x: x * x.sum().item(),
-    "int": lambda x: torch.zeros(int(x.sum())),
-    "mask": lambda x: x[x > 0],
-    "nonzero": lambda x: x.nonzero(),
-    "and": lambda x: x.sum() > 0 and x.mean() > 0,
-    "tolist": lambda x: torch.tensor(x.tolist()),
-    "max": lambda x: max(x[0, 0], x[0, 1]),
-    "size": lambda x: sum(x[i] for i in range(x.shape[0])),
-}
-
-
-@pytest.mark.parametrize("name", CONTROL_FLOW)
-def test_python_that_reads_data_is_refused_with_its_line(name):
-    module = Function(CONTROL_FLOW[name])
-    shapes = ([{0: Dim("batch")}],)
-    with pytest.raises(ExportError, match=r"test_export\.py:\d+: ") as caught:
-        export(module, (2 * torch.ones(3, 2),), dynamic_shapes=shapes)
-    assert "torch.scan" in str(caught.value)
 
 
 def test_parameters_are_inputs_and_can_be_trained():
@@ -183,7 +107,7 @@ def test_training_mode_writes_the_buffers_of_each_call():
 
 
 def test_constants_must_be_those_of_the_export():
-    module = Function(lambda x, power: x**power)
+    module = Function(lambda _, x, power: x**power)
     program = export(module, (torch.ones(2), 3)).module()
     assert_same(program(2 * torch.ones(2), 3), 8 * torch.ones(2))
     with pytest.raises(ProgramInputError, match="is 4, and was 3"):
@@ -191,7 +115,7 @@ def test_constants_must_be_those_of_the_export():
 
 
 def test_in_place_writes_become_new_values():
-    def forward(x):
+    def forward(_, x):
         y = torch.zeros(x.shape[0], 3)
         y[:, 0] = x[:, 0]
         y[:, 1:] += 2

@@ -16,6 +16,27 @@ from edutorch.errors import EdutorchError
 from edutorch.utils._pytree import tree_flatten
 from tests.op_calls import CASES, arguments, call
 
+FAMILIES = {
+    "complex numbers": (
+        "complex", "polar", "real", "imag", "view_as_real", "view_as_complex", "resize_signal",
+        "dft", "half_spectrum", "from_half_spectrum", "scale_spectrum",
+    ),
+    "linear algebra beyond products, determinants and inverses": (
+        "solve_forward", "qr_forward", "matrix_exp", "lu_factor_forward", "pinv_forward",
+        "matrix_rank_forward", "apply_householder", "ldl_factor_forward", "ldl_solve_forward",
+    ),
+}  # fmt: skip
+"""Families that ONNX lacks, and the ops of each that are refused."""
+
+REFUSED = {
+    "nextafter": "ONNX reads no bits of a number before opset 26",
+    "view_dtype": "ONNX reads no bits of a number before opset 26",
+    "getitem": "x[mask] has a size that depends on the data; other indices leave",
+    "as_strided": "a view of no elements at all is refused; others leave",
+    "ctc_loss_forward": "its recurrence runs over lists of different lengths",
+}
+"""The other ops that are refused, in some of their cases or in all."""
+
 
 class Call(nn.Module):
     """A call of an op: its tensors are inputs, its settings are constants."""
@@ -63,23 +84,29 @@ def outcome(op: Op, case: dict[str, Any]) -> str:
 
 
 def board(names: list[str]) -> dict[str, str]:
-    """Print and return the outcome of each op: the first that is not ok among its cases."""
+    """Return the outcome of each op: the first that is not ok among its cases."""
     results = {}
     for name, op in REGISTRY.items():
-        if name not in CASES or (names and name not in names):
-            continue
-        outcomes = [outcome(op, case) for case in CASES[name]]
-        results[name] = next((text for text in outcomes if text != "ok"), "ok")
-        if results[name] != "ok":
-            print(f"{name:28} {results[name]}", flush=True)
+        if name in CASES and (not names or name in names):
+            outcomes = (outcome(op, case) for case in CASES[name])
+            results[name] = next((text for text in outcomes if text != "ok"), "ok")
     return results
+
+
+def table(results: dict[str, str]) -> str:
+    """Return each op that does not leave, with the reason, and how many do."""
+    reasons = {name: family for family, names in FAMILIES.items() for name in names} | REFUSED
+    lines = [
+        f"{name:24} {reasons.get(name, 'no reason is known')}\n{'':24} {text}"
+        for name, text in results.items() if text != "ok"
+    ]  # fmt: skip
+    return "\n".join([*lines, str(Counter(text.partition(":")[0] for text in results.values()))])
 
 
 def main() -> None:
     """Print each op that does not leave, and how many do."""
     warnings.simplefilter("ignore")
-    results = board(sys.argv[1:])
-    print(Counter(text.partition(":")[0] for text in results.values()))
+    print(table(board(sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -64,13 +64,30 @@ def test_copies_compute_the_same(tmp_path):
     assert torch.equal(torch.onnx.load(str(path))(x), module(x))
 
 
-def test_live_picture_shows_it():
+def test_the_picture_of_a_loaded_model():
+    """Without inputs its graph is drawn, with the names of its sizes; with them, its values."""
+    viz = pytest.importorskip("edutorch.viz")
+    module = torch.onnx.load(network())
+    rows = viz.draw(module).table().splitlines()
+    cells = {row.split()[1]: row for row in rows[1:]}
+    assert set(cells) == {"x", "h", "a", "y", *module.state_dict()}
+    assert "batch×8 float32" in cells["a"] and "8×4 float32" in cells["layers.0.weight"]
+    assert "batch×4 float32" in viz.draw(module).svg
+    called = viz.draw(module, torch.randn(3, 4)).svg
+    assert "3×8 float32" in called and "relu" in called
+
+
+def test_the_live_picture_of_a_loaded_model(tmp_path):
     pytest.importorskip("anywidget")
     from edutorch import viz
 
     module = torch.onnx.load(network())
-    with viz.live(module):
-        module(torch.randn(2, 4)).sum().backward()
+    with viz.live(module) as view:
+        for _ in range(3):
+            module(torch.randn(2, 4)).sum().backward()
+    view.export(tmp_path / "run.html")
+    page = (tmp_path / "run.html").read_text()
+    assert "relu" in page and "[2,8]" in page.replace(" ", "")
 
 
 SIDES = "model = float32[batch, 4]"

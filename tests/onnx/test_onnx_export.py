@@ -9,14 +9,12 @@ import edutorch as torch
 from edutorch import nn
 from edutorch.export import Dim
 from edutorch.utils._pytree import tree_flatten
-from tests.export.networks import NETWORKS, arguments_at, network
+from tests.export.networks import network
 from tests.export.test_control_flow import Branching
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx_ir")
 pytest.importorskip("onnxruntime")
-
-SMALL = [name for name in NETWORKS if name not in ("resnet18", "unet", "mobilenet_v3")]
 
 
 def arrays(tree):
@@ -28,15 +26,6 @@ def assert_close(module, model, args):
         expected = arrays(module(*args))
     for a, b in zip(expected, arrays(model(*args)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_one_file_serves_all_sizes(name):
-    module, args, shapes = made = network(name)
-    model = torch.onnx.export(module, args, dynamic_shapes=shapes, verify=True)
-    onnx.checker.check_model(model.model_proto, full_check=True)
-    for number in range(3):
-        assert_close(module, model, arguments_at(made, number))
 
 
 @pytest.mark.parametrize("opset", range(18, 24))

@@ -88,14 +88,15 @@ class Builder:
     def op(self, op_type: str, *inputs: Value | None, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node; return its output, or a tuple of several.
 
-        An attribute that is None is left out. An input that is None is an empty one.
+        An attribute that is None or empty is left out. An input that is None is an empty one.
         """
         operands = list(inputs)
         while operands and operands[-1] is None:
             operands.pop()
         name = self.unique(f"{self.comes_from or 'node'}_{op_type}")
         values = [ir.Value(name=self.unique(f"{name}_{i}" if i else name)) for i in range(outputs)]
-        named = {key: value for key, value in attributes.items() if value is not None}
+        # An empty list, such as the order of no axes, has no type.
+        named = {key: v for key, v in attributes.items() if v is not None and v != []}
         node = ir.node(op_type, operands, named, outputs=values, name=name)
         if self.line:
             node.metadata_props["line"] = self.line

@@ -178,6 +178,25 @@ def erfc(b: Builder, node: Node, input: Value) -> Value:
     return b.op("Sub", number(b, node, 1), b.op("Erf", b.cast(input, node.meta["dtype"])))
 
 
+@entry("op:frexp_forward")
+def frexp(b: Builder, node: Node, input: Value) -> tuple[Value, Value]:
+    """Mantissa and exponent: x = m · 2^e with ½ ≤ |m| < 1, in double precision."""
+    x, half, one = (b.tensor(value, np.float64) for value in (input, 0.5, 1.0))
+    two, zero = b.const(2.0, np.float64), b.const(0.0, np.float64)
+    usual = b.op("And", b.op("Not", b.op("IsNaN", x)), b.op("Not", b.op("IsInf", x)))
+    usual = b.op("And", usual, b.op("Not", b.op("Equal", x, zero)))
+    size = b.op("Where", usual, b.op("Abs", x), one)
+    power = b.op("Div", b.op("Log", size), b.const(math.log(2.0)))
+    exponent = b.op("Add", b.op("Floor", power), one)
+    mantissa = b.op("Div", size, b.op("Pow", two, exponent))  # at most one step beside
+    exponent = b.op("Where", b.op("Less", mantissa, half), b.op("Sub", exponent, one), exponent)
+    low = b.op("Not", b.op("Less", mantissa, one))
+    exponent = b.op("Where", low, b.op("Add", exponent, one), exponent)
+    mantissa = b.op("Where", usual, b.op("Div", x, b.op("Pow", two, exponent)), x)
+    exponent = b.op("Where", usual, exponent, zero)
+    return b.op("Cast", mantissa, to=int(input.dtype)), b.cast(exponent, np.int32)
+
+
 @entry("op:gcd", "op:lcm")
 def common_divisor(b: Builder, node: Node, input: Any, other: Any) -> Value:
     """The greatest common divisor by Euclid's steps, or the least common multiple."""
@@ -468,30 +487,6 @@ def scatter_reduce(
 
 
 # Others -------------------------------------------------------------------------------------------
-
-
-@entry("op:inv")
-def inv(b: Builder, node: Node, A: Value) -> Value:
-    """The inverse as the adjugate by the determinant: ONNX has determinants only."""
-    size = A.shape[-1]
-    if not isinstance(size, int) or size > LARGEST_INVERSE:
-        raise Unsupported(f"the inverse of matrices larger than {LARGEST_INVERSE}")
-    if size < 2:
-        return b.op("Reciprocal", A)
-    rows = [[r for r in range(size) if r != i] for i in range(size)]
-    positions = np.array(
-        [[[[r * size + c for c in rows[i]] for r in rows[j]] for j in range(size)]
-         for i in range(size)]
-    )  # fmt: skip
-    batch = rank(A) - 2
-    flat = b.op("Reshape", A, b.const([0] * batch + [-1], np.int64))
-    minors = b.op("Det", b.op("Gather", flat, b.const(positions), axis=batch))
-    signs = b.const((-1.0) ** np.add.outer(range(size), range(size)), node.meta["dtype"])
-    whole = b.unsqueeze(b.op("Det", A), -1, -2)
-    return b.op("Div", b.op("Mul", minors, signs), whole)
-
-
-LARGEST_INVERSE = 12
 
 
 @entry("numpy:linalg_norm")

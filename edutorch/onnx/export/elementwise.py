@@ -60,11 +60,24 @@ def inverse_sinh(b: Builder, x: Value) -> Value:
     return b.op("Mul", b.op("Sign", x), b.op("Log", b.op("Add", size, root)))
 
 
+def inverse_tan(b: Builder, x: Value) -> Value:
+    """Return atan(x): what single precision says, and one step of what it misses."""
+    near = b.cast(b.op("Atan", b.op("Cast", x, to=int(b.const(0, np.float32).dtype))), np.float64)
+    sine, cosine = b.op("Sin", near), b.op("Cos", near)
+    above = b.op("Sub", b.op("Mul", x, cosine), sine)
+    below = b.op("Add", cosine, b.op("Mul", x, sine))
+    is_inf = b.op("IsInf", x)
+    rest = b.op("Where", is_inf, b.const(0.0, np.float64), b.op("Div", above, below))
+    ends = b.op("Mul", b.op("Sign", x), b.const(np.pi / 2))
+    return b.op("Where", is_inf, ends, b.op("Add", near, rest))
+
+
 DOUBLE_FORMS: dict[str, Callable[[Builder, Value], Value]] = {
     "Tan": lambda b, x: b.op("Div", b.op("Sin", x), b.op("Cos", x)),
     "Sinh": lambda b, x: half_difference(b, x, "Sub"),
     "Cosh": lambda b, x: half_difference(b, x, "Add"),
     "Asinh": inverse_sinh,
+    "Atan": inverse_tan,
 }
 """Functions that onnxruntime has in single precision only."""
 

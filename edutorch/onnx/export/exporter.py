@@ -12,6 +12,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...errors import NotHereError
 from ...export.dims import Dim
 from ...export.exporting import export as export_program
@@ -22,7 +24,17 @@ from ...export.translation import Unsupported, function_name, take_apart
 from ...fx.graph_module import GraphModule
 from ...fx.node import Node, map_aggregate
 from ...nn import Module
-from . import composites, elementwise, movement, networks, polynomials, reductions
+from . import (
+    composites,
+    elementwise,
+    matrices,
+    movement,
+    networks,
+    ordering,
+    polynomials,
+    pooling,
+    reductions,
+)  # fmt: skip
 from .builder import Builder, is_value, require_onnx
 from .control import CONTROL, symbolic
 from .model import ONNXProgram
@@ -33,7 +45,10 @@ __all__ = ["export"]
 
 OPSETS = range(18, 24)
 IR_VERSION = 11
-FAMILIES = (composites, elementwise, movement, networks, polynomials, reductions)
+FAMILIES = (
+    composites, elementwise, matrices, movement, networks, ordering, polynomials, pooling,
+    reductions,
+)  # fmt: skip
 """The modules whose import fills the table."""
 
 
@@ -177,8 +192,8 @@ class Translation:
         for spec, value, node in zip(specs, results, nodes, strict=True):
             if spec.kind is not OutputKind.USER_OUTPUT or node is None:
                 continue
-            if hasattr(value, "pick") or (value is None and node is not None):
-                raise self.refused(node, "a state of an LSTM that ONNX does not return")
+            if hasattr(value, "whole"):  # all states of an LSTM
+                value = value.whole(b)
             output = b.op("Identity", value if is_value(value) else b.const(value))
             if isinstance(node, Node) and "shape" in node.meta:
                 b.like(output, node.meta["dtype"], symbolic(node.meta["shape"]))
@@ -209,15 +224,19 @@ class Translation:
     def translate_node(self, b: Builder, node: Node, known: Mapping[Node, Any]) -> Any:
         """Translate one node."""
 
+        name = function_name(node.target)
+
         def lookup(leaf: Any) -> Any:
-            return known[leaf] if isinstance(leaf, Node) else leaf
+            value = known[leaf] if isinstance(leaf, Node) else leaf
+            picks = name in ("op:getitem", "python:getitem")
+            return value.whole(b) if hasattr(value, "whole") and not picks else value
 
         args = map_aggregate(node.args, lookup)
         kwargs = map_aggregate(dict(node.kwargs), lookup)
-        if getattr(node.target, "__name__", "") == "getitem" and not hasattr(node.target, "op"):
+        self.refuse_complex(node)
+        if name == "python:getitem":
             return typed(b, args[0][args[1]], node)
         b.line, b.comes_from = node.meta.get("line"), node.name
-        name = function_name(node.target)
         if name in CONTROL:
             return CONTROL[name](b, self.translate, *args, **kwargs)
         translation = TABLE.get(name)
@@ -230,6 +249,13 @@ class Translation:
         if is_value(value) and "shape" in node.meta and b.parent is None:
             self.by_node[node.name] = value
         return typed(b, value, node)
+
+    def refuse_complex(self, node: Node) -> None:
+        """Raise OnnxExportError for a complex value, with which no op of ONNX computes."""
+        leaves = (node, *node.all_input_nodes)
+        if any(np.dtype(leaf.meta.get("dtype", bool)).kind == "c" for leaf in leaves):
+            name = function_name(node.target).partition(":")[2]
+            raise self.refused(node, f"{name} of complex numbers has no translation")
 
     def refused(self, node: Node, message: str) -> OnnxExportError:
         line = node.meta.get("line") or "?"

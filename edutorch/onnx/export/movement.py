@@ -186,7 +186,10 @@ def diagonal(
 def getitem(b: Builder, node: Node, input: Value, index: Any) -> Value:
     """x[index], for numbers, ranges, None, … and tensors."""
     if hasattr(input, "pick"):  # the states of an LSTM
-        return input.pick(b, index)
+        picked = input.pick(b, index)
+        if picked is not None:
+            return picked
+        input = input.whole(b)
     parts = list(index) if isinstance(index, tuple) else [index]
     parts = with_ellipsis(parts, rank(input))
     tensors = [part for part in parts if is_value(part)]
@@ -396,36 +399,6 @@ def set_range(b: Builder, node: Node, input: Value, index: Any, value: Any) -> V
 def fill_like(b: Builder, node: Node, input: Value, values: Any) -> Value:
     """Values in the shape and dtype of a tensor."""
     return b.op("Expand", b.tensor(values, node.meta["dtype"]), b.shape(input))
-
-
-# Sorting ------------------------------------------------------------------------------------------
-
-
-@entry("op:sort_forward")
-def sort(
-    b: Builder, node: Node, input: Value, dim: int = -1, descending: bool = False,
-    stable: bool = True,
-) -> tuple[Value, Value]:  # fmt: skip
-    """The values along an axis in order, and where they were."""
-    if rank(input) == 0:
-        return b.op("Identity", input), b.const(0, np.int64)
-    size = b.op("Shape", input, start=dim, end=dim + 1 if dim != -1 else None)
-    return b.op("TopK", input, size, outputs=2, axis=dim, largest=int(descending))
-
-
-@entry("op:minmax_dim")
-def minmax(
-    b: Builder, node: Node, input: Value, dim: int, keepdim: bool, largest: bool
-) -> tuple[Value, Value]:
-    """The largest or smallest element along an axis, and where it is."""
-    if rank(input) == 0:
-        return b.op("Identity", input), b.const(0, np.int64)
-    op_type = "ArgMax" if largest else "ArgMin"
-    place = b.op(op_type, input, axis=dim, keepdims=1)
-    value = b.op("GatherElements", input, place, axis=dim)
-    if keepdim:
-        return value, place
-    return b.squeeze(value, dim), b.squeeze(place, dim)
 
 
 # Creation -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ...nn.functional.conv import resolve_window
 from .builder import Builder, Value, is_value
 from .elementwise import number
 from .movement import rank
-from .table import Unsupported, entry
+from .table import entry
 
 
 def onnx_pads(pads: Sequence[Sequence[int]]) -> list[int]:
@@ -69,49 +69,6 @@ def constant_pad(b: Builder, node: Node, input: Value, pads: Sequence[Any], valu
     """A border of one number; negative pads cut."""
     flat = [pair[0] for pair in pads] + [pair[1] for pair in pads]
     return b.op("Pad", input, b.vector(flat), b.const(value, node.meta["dtype"]), mode="constant")
-
-
-# Pooling ------------------------------------------------------------------------------------------
-
-
-@entry("op:max_pool")
-def max_pool(
-    b: Builder, node: Node, input: Value, kernel_size: Sequence[int], stride: Sequence[int],
-    padding: Sequence[int], dilation: Sequence[int], ceil_mode: bool,
-) -> Value:  # fmt: skip
-    """The largest element of each window."""
-    spatial = len(kernel_size)
-    value = b.unsqueeze(input, 0) if rank(input) == spatial + 1 else input
-    pooled = b.op(
-        "MaxPool", value, kernel_shape=list(kernel_size), strides=list(stride) or list(kernel_size),
-        pads=[*padding, *padding], dilations=list(dilation), ceil_mode=int(ceil_mode),
-    )  # fmt: skip
-    return pooled if value is input else b.squeeze(pooled, 0)
-
-
-@entry("op:avg_pool")
-def avg_pool(
-    b: Builder, node: Node, input: Value, kernel_size: Sequence[int], stride: Sequence[int],
-    padding: Sequence[int], ceil_mode: bool, count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:  # fmt: skip
-    """The average of each window."""
-    if any(is_value(size) for size in kernel_size):  # the whole of an axis
-        axes = list(range(rank(input) - len(kernel_size), rank(input)))
-        return b.op("ReduceMean", input, b.const(axes, np.int64), keepdims=1)
-    spatial = len(kernel_size)
-    value = b.unsqueeze(input, 0) if rank(input) == spatial + 1 else input
-    whole = divisor_override is not None
-    pooled = b.op(
-        "AveragePool", value, kernel_shape=list(kernel_size), strides=list(stride or kernel_size),
-        pads=[*padding, *padding], ceil_mode=int(ceil_mode and not whole),
-        count_include_pad=int(count_include_pad or whole),
-    )  # fmt: skip
-    if divisor_override is not None:
-        if ceil_mode:
-            raise Unsupported("divisor_override with ceil_mode")
-        pooled = b.op("Mul", pooled, number(b, node, math.prod(kernel_size) / divisor_override))
-    return pooled if value is input else b.squeeze(pooled, 0)
 
 
 # Normalization ------------------------------------------------------------------------------------
@@ -254,33 +211,85 @@ def direction(reverse: bool) -> str:
 
 
 class LstmStates(NamedTuple):
-    """The states of an LSTM: h at each time, and the last c. ONNX has no others."""
+    """The states of an LSTM: h at each time, and the last c, of ONNX's own op.
+
+    Others, and the gates, come from a `Scan` over the steps, which is added where they are read.
+
+    Args:
+        hidden, cell: h at each time; the last c.
+        inputs: x, h, c and weight, as of `lstm_sequence`.
+        reverse: whether it runs backward in time.
+        known: what the steps returned, by builder.
+        gates: whether this stands for the gates.
+    """
 
     hidden: Value
     cell: Value
+    inputs: tuple[Value, Value, Value, Value]
     reverse: bool
+    known: dict[Builder, tuple[Value, Value, Value]]
+    gates: bool = False
 
-    def pick(self, b: Builder, index: Any) -> Value:
-        """Return what an index into (h and c, times, …) names: all h, or h or c at the end.
-
-        Raises: Unsupported: it names a cell state of another time.
-        """
-        if index == 0:
+    def pick(self, b: Builder, index: Any) -> Value | None:
+        """Return what an index into (h and c, times, …) names if ONNX's op has it, else None."""
+        if self.gates:
+            return None
+        if isinstance(index, int) and index == 0:
             return self.hidden
         last = 0 if self.reverse else -1
         if isinstance(index, tuple) and len(index) == 2 and index[1] == last:
             end = b.op("Gather", self.hidden, b.const(last, np.int64), axis=0)
             return end if index[0] == 0 else b.squeeze(self.cell, 0)
-        raise Unsupported(f"states[{index}] of an LSTM: ONNX has the last cell state only")
+        return None
+
+    def whole(self, b: Builder) -> Value:
+        """Return all states, (2, t, n, k), or all gates, (t, n, 4 k)."""
+        if b not in self.known:
+            self.known[b] = lstm_steps(b, self.inputs, self.reverse)
+        hidden, cell, gates = self.known[b]
+        if self.gates:
+            return gates
+        both = b.op("Concat", b.unsqueeze(hidden, 0), b.unsqueeze(cell, 0), axis=0)
+        times, batch = self.inputs[0].shape[:2]
+        return b.like(both, self.inputs[0].dtype.numpy(), [2, times, batch, hidden.shape[-1]])
+
+
+def lstm_steps(
+    b: Builder, inputs: tuple[Value, Value, Value, Value], reverse: bool
+) -> tuple[Value, Value, Value]:
+    """Return h, c and the gates of an LSTM at each time, by a Scan over its steps."""
+    x, h, c, weight = inputs
+    dtype, size = x.dtype.numpy(), h.shape[-1]
+    transposed = b.op("Transpose", weight, perm=[1, 0])
+    inner = Builder(b.opset, b)
+    state = inner.value("hidden", dtype, h.shape)
+    cell = inner.value("cell", dtype, c.shape)
+    step = inner.value("step", dtype, x.shape[1:])
+    gates = inner.op("Add", step, inner.op("MatMul", state, transposed))
+    parts = inner.op("Split", gates, outputs=4, axis=-1, num_outputs=4)
+    i, f, o = (inner.op("Sigmoid", parts[k]) for k in (0, 1, 3))
+    kept, added = inner.op("Mul", f, cell), inner.op("Mul", i, inner.op("Tanh", parts[2]))
+    following = inner.op("Add", kept, added)
+    output = inner.op("Mul", o, inner.op("Tanh", following))
+    rows = [inner.op("Identity", value) for value in (output, following, gates)]
+    body = inner.graph([state, cell, step], [output, following, *rows], b.unique("step"))
+    *_, hidden, cells, all_gates = b.op(
+        "Scan", h, c, x, outputs=5, body=body, num_scan_inputs=1,
+        scan_input_directions=[int(reverse)], scan_output_directions=[int(reverse)] * 3,
+    )  # fmt: skip
+    for value in (hidden, cells):
+        b.like(value, dtype, [*x.shape[:2], size])
+    return hidden, cells, b.like(all_gates, dtype, x.shape)
 
 
 @entry("op:lstm_sequence")
 def lstm(
     b: Builder, node: Node, x: Value, h: Value, c: Value, weight: Value, reverse: bool = False
-) -> tuple[LstmStates, None]:
-    """The states of an LSTM."""
+) -> tuple[LstmStates, LstmStates]:
+    """The states of an LSTM, and its gates."""
     y, _, last = recurrence(b, "lstm", x, weight, None, [h, c], direction=direction(reverse))
-    return LstmStates(b.squeeze(y, 1), last, reverse), None
+    states = LstmStates(b.squeeze(y, 1), last, (x, h, c, weight), reverse, {})
+    return states, states._replace(gates=True)
 
 
 @entry("op:gru_sequence")

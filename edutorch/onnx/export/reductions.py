@@ -222,9 +222,3 @@ def linear(b: Builder, node: Node, input: Value, weight: Value, bias: Value | No
         return b.op("Gemm", input, weight, bias, transB=1)
     product = b.op("MatMul", input, b.op("Transpose", weight, perm=[1, 0]))
     return product if bias is None else b.op("Add", product, bias)
-
-
-@entry("op:det")
-def det(b: Builder, node: Node, A: Value) -> Value:
-    """The determinant."""
-    return b.op("Det", A)

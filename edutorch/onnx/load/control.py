@@ -1,4 +1,8 @@
-"""What If, Loop, Scan and SequenceMap do when a model runs."""
+"""What If, Loop, Scan and SequenceMap do when a model runs.
+
+What `torch.cond`, `torch.while_loop` and `torch.scan` can say is said with these, so that a loaded
+model can be exported again with its control flow.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,11 @@ def cond(
     pred: Tensor, then_branch: Body, then_args: Values, else_branch: Body, else_args: Values
 ) -> Values:
     """Run one of two graphs, each on its own arguments."""
-    return then_branch(*then_args) if bool(pred) else else_branch(*else_args)
+    count = len(then_args)
+    return torch.cond(
+        pred, lambda *values: tuple(then_branch(*values[:count])),
+        lambda *values: tuple(else_branch(*values[count:])), (*then_args, *else_args),
+    )  # fmt: skip
 
 
 def loop(
@@ -32,6 +40,8 @@ def loop(
 
     Returns: the last carried values, and the rows of all times stacked.
     """
+    if count_rows(body, len(carried)) == 0:
+        return loop_without_rows(body, max_trips, keep, carried, captured)
     trips = None if max_trips is None else int(max_trips)
     going = keep is None or bool(keep)
     rows: list[Values] = []
@@ -44,6 +54,29 @@ def loop(
         going = bool(going_on)
         count += 1
     return (*carried, *stacked(rows, body, 1 + len(carried)))
+
+
+def count_rows(body: Body, carried: int) -> int | None:
+    """Return how many results the graph of a Loop stacks, or None for another function."""
+    graph: Any = getattr(body, "graph", None)
+    return None if graph is None else len(graph.output_node().args[0]) - 1 - carried
+
+
+def loop_without_rows(
+    body: Body, max_trips: Tensor | None, keep: Tensor | None, carried: Values, captured: Values
+) -> Values:
+    """Run a loop that only carries values: it can be exported."""
+
+    def goes_on(count: Tensor, going: Tensor, *values: Any) -> Any:
+        return going if max_trips is None else torch.logical_and(going, count < max_trips)
+
+    def turn(count: Tensor, going: Tensor, *values: Any) -> Values:
+        following, *results = body(count, going, *values, *captured)
+        return (count + 1, following.reshape(()), *results)
+
+    begins = torch.tensor(True) if keep is None else keep.reshape(())
+    _, _, *results = torch.while_loop(goes_on, turn, (torch.tensor(0), begins, *carried))
+    return tuple(results)
 
 
 def stacked(rows: list[Values], body: Body, first: int) -> Values:
@@ -73,6 +106,11 @@ def scan(
     Returns: the last states, and the rows of all runs stacked.
     """
     axes = [*input_axes, *[0] * (len(inputs) - len(input_axes))]
+    sizes = {value.shape[axis] for value, axis in zip(inputs, axes, strict=True)}
+    ways = {bool(way) for way in (*input_directions, *output_directions)}
+    is_plain = len(set(axes)) == len(sizes) == 1 and len(ways) < 2 and not any(output_axes)
+    if is_plain and 0 not in sizes:
+        return scan_one_way(body, states, inputs, captured, axes[0], ways == {True})
     walked = [list(value.unbind(axis)) for value, axis in zip(inputs, axes, strict=True)]
     for index, direction in enumerate(input_directions):
         if direction:
@@ -92,6 +130,19 @@ def scan(
         axis = output_axes[index] if index < len(output_axes) else 0
         columns[index] = column.movedim(0, axis)
     return (*states, *columns)
+
+
+def scan_one_way(
+    body: Body, states: Values, inputs: Values, captured: Values, axis: int, reverse: bool
+) -> Values:
+    """Run a scan along one axis, in one direction: it can be exported."""
+
+    def step(carry: Values, slices: Values) -> tuple[Values, Values]:
+        results = tuple(body(*carry, *slices, *captured))
+        return results[: len(states)], results[len(states) :]
+
+    last, rows = torch.scan(step, states, inputs, dim=axis, reverse=reverse)
+    return (*last, *rows)
 
 
 def batched_scan(

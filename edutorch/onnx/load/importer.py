@@ -100,6 +100,14 @@ class Program:
             raise grows()
 
 
+def note_type(node: Node) -> None:
+    """Note the dtype and the shape of a node where they are known, for pictures of the graph."""
+    known = node.meta.get("onnx")
+    if known is None or known.dtype is None or known.shape is None:
+        return
+    node.meta |= {"shape": known.shape, "dtype": known.dtype.name}
+
+
 class GraphImporter:
     """Brings one graph of a model into an fx graph.
 
@@ -174,6 +182,8 @@ class GraphImporter:
         results = tuple(self.find_value(value.name, "the output") for value in graph.output)
         self.graph.output(results[0] if len(results) == 1 else results)
         self.graph.eliminate_dead_code()
+        for node in self.graph.nodes:
+            note_type(node)
         return [spec_of(value, value.name) for value in graph.output]
 
     # Nodes ------------------------------------------------------------------------------------

@@ -103,7 +103,12 @@ def shape_text(node: GraphNode) -> str:
     if node.kind == "failed":  # it has no result: `dtype` holds the shapes of its operands
         return printable(node.dtype) if node.dtype else "no result"
     where = "" if node.device == "cpu" else f" {node.device}"
-    return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}{where}"
+    if not node.shape and not node.dtype:  # of a graph that has not run nothing may be known
+        return where.strip()
+    if not node.shape and " " in node.dtype:  # or only names of sizes: "batch×3 float32"
+        return printable(node.dtype) + where
+    sizes = "×".join(map(str, node.shape)) or "scalar"
+    return f"{sizes} {node.dtype}{where}"
 
 
 def value_text(stats: Stats | None) -> str:
