@@ -75,8 +75,9 @@ def attribute(value: Any) -> str:
 def examples(served: Served) -> list[tuple[dict[str, Any], list[Any]]]:
     """Return the metadata of each input with the elements that its form begins with."""
     result = []
+    arrays = served.examples()
     for spec in served.inputs:
-        array = spec.example(1, served.free_size).astype("float64").round(2)
+        array = arrays[spec.name].astype("float64").round(2)
         elements = array.ravel().tolist() if array.size <= SHOWN else []
         if spec.dtype.kind in "iu":
             elements = [int(element) for element in elements]

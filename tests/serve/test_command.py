@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,10 +10,8 @@ import pytest
 
 from edutorch.serve.errors import ModelError
 from edutorch.serve.loaders import TrustedHandlers, load_folder, register_loader
-from edutorch.serve.manifests import triton_config, write_manifest
-from edutorch.serve.served import Served, TensorSpec, from_module
-from edutorch.serve.settings import Settings
-from tests.serve.running import ROOT, write_handler, write_mlp
+from edutorch.serve.served import Served, TensorSpec
+from tests.serve.running import ROOT, write_handler
 
 
 def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -107,59 +104,3 @@ def test_a_handler_that_was_not_named_is_not_run(tmp_path):
     folder = write_handler(tmp_path, "a", "raise SystemExit")
     with pytest.raises(ModelError, match=r"--trust-handler .*handler\.py runs the handler"):
         load_folder(folder, TrustedHandlers([]))
-
-
-# Manifests ---------------------------------------------------------------------------
-
-
-def test_a_container(tmp_path):
-    folder = write_mlp(tmp_path / "models")
-    done = command(
-        tmp_path / "models", "--manifest", "cloudrun", "-o", tmp_path / "out", "--queue", "9",
-        "--trust-handler", folder / "handler.py",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    text = (tmp_path / "out" / "Containerfile").read_text()
-    last = json.loads(text.splitlines()[-1].removeprefix("CMD "))
-    assert last[:5] == ["python", "-m", "edutorch", "serve", "/models"]
-    assert last[-4:] == ["--queue", "9", "--trust-handler", "/models/mlp/1/handler.py"]
-    assert "COPY models /models" in text and "USER 1000" in text
-    check = next(line for line in text.splitlines() if line.startswith("HEALTHCHECK"))
-    assert compile(json.loads(check.removeprefix("HEALTHCHECK CMD "))[2], "check", "exec")
-    yaml = pytest.importorskip("yaml")
-    service = yaml.safe_load((tmp_path / "out" / "service.yaml").read_text())
-    template = service["spec"]["template"]["spec"]
-    assert template["containerConcurrency"] == 9
-    assert template["containers"][0]["startupProbe"]["httpGet"]["path"] == "/v2/health/ready"
-
-
-def test_kserve(tmp_path):
-    write_mlp(tmp_path, name="My_Net")
-    (tmp_path / "onnx" / "3").mkdir(parents=True)
-    (tmp_path / "onnx" / "3" / "model.onnx").write_bytes(b"")
-    paths = write_manifest("kserve", Settings(tmp_path), tmp_path / "out")
-    assert [path.name for path in paths] == ["My_Net.yaml", "onnx.yaml"]
-    yaml = pytest.importorskip("yaml")
-    own, onnx = (yaml.safe_load(path.read_text()) for path in paths)
-    assert own["metadata"]["name"] == "my-net"
-    assert own["spec"]["predictor"]["containers"][0]["name"] == "kserve-container"
-    model = onnx["spec"]["predictor"]["model"]
-    assert (model["protocolVersion"], model["runtime"]) == ("v2", "kserve-tritonserver")
-
-
-def test_triton_reads_onnx_alone(tmp_path):
-    write_mlp(tmp_path)
-    with pytest.raises(ModelError, match=r"Triton cannot read mlp/1: there is no model\.onnx"):
-        write_manifest("triton", Settings(tmp_path), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_configuration_of_triton():
-    from edutorch import nn
-
-    served = from_module(nn.Linear(64, 10), [TensorSpec("x", "FP32", (-1, 64))])
-    text = triton_config("net", served, Settings(ROOT))
-    assert "max_batch_size: 32" in text and "max_queue_delay_microseconds: 2000" in text
-    assert '{ name: "x", data_type: TYPE_FP32, dims: [64] }' in text
-    text = triton_config("net", served, Settings(ROOT, max_batch=1))
-    assert "max_batch_size: 0" in text and "dims: [-1, 64]" in text
