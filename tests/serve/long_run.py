@@ -60,21 +60,23 @@ def stretch(server: Running, binary: bool) -> Report:
 def many_requests(folder: Path, count: int) -> Iterator[Row]:
     """Send requests, a tenth of them JSON, and look at the memory before and after."""
     write_mlp(folder / "models")
-    answered, others, seconds, stretches, latency = 0, 0, 0.0, 0, 0.0
+    answered, others, seconds = 0, 0, 0.0
+    latencies: list[float] = []  # the 99th percentile of each stretch
     with running(folder / "models", "--log-level", "warning") as server:
         for binary in (True, False):
             stretch(server, binary)
         before = memory(server)
         while answered < count:
-            report = stretch(server, binary=stretches % 10 != 9)
+            report = stretch(server, binary=len(latencies) % 10 != 9)
             answered += report.statuses[200]
             others += report.statuses.total() - report.statuses[200] + len(report.broken)
-            stretches, seconds = stretches + 1, seconds + report.seconds
-            latency = max(latency, report.quantile(0.99))
+            seconds += report.seconds
+            latencies.append(report.quantile(0.99))
         growth = memory(server) - before
     figure = f"{answered:,} answered, {others} not; {answered / seconds:,.0f}/s"
     yield Row(f"{count:,} requests of {CLIENTS} clients", figure, others == 0)
-    yield Row("the worst p99 of a stretch", f"{latency * 1000:.0f} ms", True)
+    figure = f"{np.median(latencies) * 1000:.0f} ms, the median of {len(latencies)} stretches"
+    yield Row("their 99th percentile", figure, True)
     figure = f"{growth:+.1f} MiB, from {before:.0f} (at most +{GROWTH})"
     yield Row("memory after them", figure, growth <= GROWTH)
 

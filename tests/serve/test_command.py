@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -11,7 +12,8 @@ import pytest
 from edutorch.serve.errors import ModelError
 from edutorch.serve.loaders import TrustedHandlers, load_folder, register_loader
 from edutorch.serve.served import Served, TensorSpec
-from tests.serve.running import ROOT, write_handler
+from tests.serve.running import ROOT, running, write_handler
+from tests.serve.test_formats import write_network
 
 
 def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -57,6 +59,16 @@ def test_the_port_of_the_environment_is_taken(tmp_path):
         process.terminate()
         assert process.wait(60) == 0
     assert line.startswith(f"serving {tmp_path} on http://127.0.0.1:")
+
+
+def test_it_starts_with_a_model_in_three_seconds(tmp_path):
+    write_network(tmp_path / "models" / "net" / "1", ".onnx")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with running(tmp_path / "models") as server:
+        assert server.infer("net", "x", "FP32", [1, 64], [0] * 64).status_code == 200
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Its processor time, to its end: the clock would count what else the machine does.
+    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime <= 3
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client"])
