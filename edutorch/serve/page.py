@@ -17,7 +17,7 @@ from .served import Served
 FOLDER = Path(__file__).parent / "static"
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The page runs its own script and nothing else, whatever a model's metadata say."""
@@ -108,10 +108,10 @@ def draw(served: Served) -> str:
 
     if served.drawable is None:
         return message_picture("this format has no graph to show")
-    tensors = [from_numpy(array) for array in served.examples().values()]
+    tensors = {name: from_numpy(array) for name, array in served.examples().items()}
     try:
         with no_grad():
-            return viz.draw(served.drawable, *tensors).svg
+            return viz.draw(served.drawable, *tensors.values(), names=tensors).svg
     except (EdutorchError, OSError) as error:
         return message_picture(str(error).partition("\n")[0])
 
