@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from .errors import ModelError
-from .sizes import Sizes, sizes_of_specs
+from .sizes import Sizes, sizes_of_shapes
 
 Arrays = dict[str, np.ndarray]
 
@@ -120,7 +120,8 @@ class Served:
 
     def __post_init__(self) -> None:
         if self.sizes is None:
-            object.__setattr__(self, "sizes", sizes_of_specs(self.inputs))
+            sizes = sizes_of_shapes([spec.shape for spec in self.inputs])
+            object.__setattr__(self, "sizes", sizes)
 
     def examples(self, rows: int = 1) -> Arrays:
         """Return inputs to try the model with: so many rows, if it takes them."""
@@ -172,7 +173,7 @@ def from_module(
             return [value.detach().numpy() for value in list_of(module(*tensors))]
 
     if not outputs:
-        sizes = settings.get("sizes") or sizes_of_specs(inputs)
+        sizes = settings.get("sizes") or sizes_of_shapes([spec.shape for spec in inputs])
         outputs = observe_outputs(compute, inputs, sizes, settings.get("free_size", 1))
         if len(output_names) == len(outputs):
             named = zip(outputs, output_names, strict=True)

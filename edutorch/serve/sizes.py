@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from .served import TensorSpec
+from typing import Any, NamedTuple
 
 Shapes = list[tuple[int, ...]]
 
@@ -27,23 +24,22 @@ class Sizes(NamedTuple):
     shapes: Callable[[int, int], Shapes]
 
 
-def sizes_of_specs(specs: Sequence[TensorSpec]) -> Sizes:
+def sizes_of_shapes(inputs: Sequence[tuple[int, ...]]) -> Sizes:
     """Return the sizes of inputs of which only the shapes are known, -1 for any size.
 
-    >>> from edutorch.serve.served import TensorSpec
-    >>> sizes = sizes_of_specs([TensorSpec("x", "FP32", (-1, 3, -1))])
+    >>> sizes = sizes_of_shapes([(-1, 3, -1)])
     >>> sizes.rows == ANY, sizes.shapes(2, 16)
     (True, [(2, 3, 16)])
     """
-    joined = bool(specs) and all(spec.shape[:1] == (-1,) for spec in specs)
+    joined = bool(inputs) and all(shape[:1] == (-1,) for shape in inputs)
 
     def shapes(rows: int, free_size: int) -> Shapes:
         return [
             tuple(
                 size if size != -1 else free_size if axis else rows
-                for axis, size in enumerate(spec.shape)
+                for axis, size in enumerate(shape)
             )
-            for spec in specs
+            for shape in inputs
         ]
 
     return Sizes(ANY if joined else None, shapes)
