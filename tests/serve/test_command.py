@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from edutorch.__main__ import main
 from edutorch.serve.errors import ModelError
 from edutorch.serve.loaders import TrustedHandlers, load_folder, register_loader
 from edutorch.serve.served import Served, TensorSpec
@@ -16,37 +17,39 @@ from tests.serve.running import ROOT, running, write_handler
 from tests.serve.test_formats import write_network
 
 
-def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m edutorch serve`, which is to end by itself."""
-    words = [sys.executable, "-m", "edutorch", "serve", *map(str, arguments)]
-    env = {**os.environ, "PORT": "", **environment}
-    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, env=env, timeout=120)
+@pytest.fixture
+def refusal(monkeypatch, capsys):
+    """Return a function that runs the command in this process; it is to refuse, and say why."""
+
+    def run(*arguments: object, port: str = "") -> str:
+        monkeypatch.setenv("PORT", port)
+        monkeypatch.setattr("edutorch.serve.run.start_logging", lambda level: None)
+        assert main(["serve", *map(str, arguments)]) == 1
+        return capsys.readouterr().err
+
+    return run
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    done = command(tmp_path / "none")
-    assert done.returncode == 1 and "there is no folder" in done.stderr
+def test_a_folder_that_is_not_there(refusal, tmp_path):
+    assert "there is no folder" in refusal(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [(["--queue", "0"], "--queue is 0"), (["--timeout", "nan"], "--timeout is nan")],
 )
-def test_a_number_that_makes_no_sense(tmp_path, words, text):
-    done = command(tmp_path, *words)
-    assert done.returncode == 1 and text in done.stderr
+def test_a_number_that_makes_no_sense(refusal, tmp_path, words, text):
+    assert text in refusal(tmp_path, *words)
 
 
-def test_a_port_that_makes_no_sense(tmp_path):
-    done = command(tmp_path, PORT="http")
-    assert done.returncode == 1 and "$PORT is 'http'" in done.stderr
-    done = command(tmp_path, "--port", "70000")
-    assert done.returncode == 1 and "cannot listen on 127.0.0.1:70000" in done.stderr
+def test_a_port_that_makes_no_sense(refusal, tmp_path):
+    assert "$PORT is 'http'" in refusal(tmp_path, port="http")
+    assert "cannot listen on 127.0.0.1:70000" in refusal(tmp_path, "--port", "70000")
 
 
-def test_a_handler_that_is_not_there(tmp_path):
-    done = command(tmp_path, "--port", "0", "--trust-handler", tmp_path / "handler.py")
-    assert done.returncode == 1 and "--trust-handler" in done.stderr
+def test_a_handler_that_is_not_there(refusal, tmp_path):
+    words = ("--port", "0", "--trust-handler", tmp_path / "handler.py")
+    assert "--trust-handler" in refusal(tmp_path, *words)
 
 
 def test_the_port_of_the_environment_is_taken(tmp_path):

@@ -59,6 +59,7 @@ def test_every_limit_of_the_command_line_reaches_the_container():
     assert {name for name, _, _ in NUMBERS} | {"reload"} == set(LIMITS)
 
 
+@pytest.mark.slow
 def test_what_a_containerfile_says_runs_and_its_health_check_passes(tmp_path):
     folder = write_mlp(tmp_path / "models")
     trusted = ["--trust-handler", str(folder / "handler.py")]

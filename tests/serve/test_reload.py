@@ -50,8 +50,8 @@ def models(tmp_path):
 
 def test_reloads_under_load_drop_no_request(models):
     with running(models, "--allow-control", "--log-level", "warning") as server:
-        load = Load(server.url, ONE, 3, 4)
-        end = time.monotonic() + 2.5
+        load = Load(server.url, ONE, 2, 4)
+        end = time.monotonic() + 1.5
         reloads = 0
         while time.monotonic() < end:
             reloads += 1
@@ -162,6 +162,7 @@ def ask_in_the_background(server, threads, seconds: float):
     return threads.submit(httpx.post, url, json={"inputs": [entry]}, timeout=60, trust_env=False)
 
 
+@pytest.mark.slow
 def test_sigterm_waits_for_a_queue_of_slow_requests(tmp_path):
     write_handler(tmp_path / "models", "sleep", SLEEP)
     with running(tmp_path / "models") as server, ThreadPoolExecutor(4) as threads:
