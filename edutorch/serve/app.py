@@ -96,8 +96,8 @@ class Server:
             Route("/models/{name}/graph.svg", self.show_graph, methods=get),
             Route("/metrics", self.show_metrics, methods=get),
             Route("/ping", self.ping, methods=get),
-            Route("/predictions/{name}", self.predict, methods=post),
-            Route("/predictions/{name}/{version}", self.predict, methods=post),
+            Route("/predictions/{name}", self.predict, methods=["POST", "PUT"]),  # curl -T puts
+            Route("/predictions/{name}/{version}", self.predict, methods=["POST", "PUT"]),
             Route("/v2", self.server_metadata, methods=get),
             Route("/v2/health/live", self.live, methods=get),
             Route("/v2/health/ready", self.ready, methods=get),

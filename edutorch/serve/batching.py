@@ -39,9 +39,9 @@ class Pending:
 class Batcher:
     """Collects the requests of one version of a model, and runs them together.
 
-    A batch starts when a worker is free and either `max_batch` rows of one shape wait, or the first
-    of them has waited for `batch_delay`. While all workers are busy, what arrives piles up, so
-    the batches grow with the load.
+    A batch starts when a worker is free and either `max_batch` rows of one shape wait (or as many
+    as the model takes), or the first of them has waited for `batch_delay`. While all workers are
+    busy, what arrives piles up, so the batches grow with the load.
 
     Args:
         joins: False if each request has a call of its own.
@@ -58,6 +58,8 @@ class Batcher:
     ) -> None:
         self.served, self.settings, self.executor = served, settings, executor
         self.metrics, self.joins = metrics, joins
+        _, most = served.row_limits() or (1, settings.max_batch)
+        self.most_rows = min(settings.max_batch, most)
         self.groups: dict[Shape, deque[Pending]] = {}
         self.waiting = 0
         self.running = 0
@@ -120,7 +122,7 @@ class Batcher:
 
     def choose_group(self) -> tuple[Shape, float]:
         """Return the shape whose batch is next, and the seconds until it is due."""
-        full = self.settings.max_batch
+        full = self.most_rows
         for key, group in self.groups.items():
             if not self.joins or len(group) >= full or sum(item.rows for item in group) >= full:
                 return key, 0.0
@@ -133,7 +135,7 @@ class Batcher:
         group = self.groups[key]
         batch = [group.popleft()]
         rows = batch[0].rows
-        while self.joins and group and rows + group[0].rows <= self.settings.max_batch:
+        while self.joins and group and rows + group[0].rows <= self.most_rows:
             batch.append(group.popleft())
             rows += batch[-1].rows
         if not group:

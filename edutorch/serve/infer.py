@@ -84,7 +84,8 @@ async def run_request(
     Args:
         timeout: seconds that the client is ready to wait, if it has said so.
 
-    Raises: RequestError: the queue is full (503), or the deadline has passed (504).
+    Raises: RequestError: the queue is full or the server ends (503), or the deadline has passed
+            (504).
         ConnectionAbortedError: the client went away; its request has left the batch.
     """
     seconds = min(settings.timeout, timeout or settings.timeout)
@@ -101,7 +102,10 @@ async def run_request(
     try:
         return await future
     except asyncio.CancelledError:
-        raise ConnectionAbortedError from None
+        if watcher.done():
+            raise ConnectionAbortedError from None
+        ends = "the server ends, and the model still runs"
+        raise RequestError(503, ends, {"Retry-After": "1"}) from None
     finally:
         timer.cancel()
         watcher.cancel()

@@ -22,6 +22,7 @@ from ..errors import EdutorchError
 from .errors import BadRequest, ModelError
 from .protocol import expect, parse_json
 from .served import DATATYPES, Served, TensorSpec, datatype_of, from_module
+from .sizes import Sizes, sizes_of_program
 
 CONFIG_FILE, HANDLER_FILE = "model.json", "handler.py"
 MOST_CONFIG_BYTES = 1 << 20
@@ -87,7 +88,8 @@ def load_onnx(path: Path, config: Config) -> Served:
 def load_exported(path: Path, config: Config) -> Served:
     """Read a file of `torch.export.save`."""
     program = import_feature("export", "load", path)(path)
-    return from_program(program, program.module(), config, "edutorch_export")
+    sizes = sizes_of_program(program)
+    return from_program(program, program.module(), config, "edutorch_export", sizes)
 
 
 @register_loader(".pt")
@@ -103,10 +105,15 @@ def load_script(path: Path, config: Config) -> Served:
     return from_program(module, module, config, "torchscript")
 
 
-def from_program(program: Any, module: Any, config: Config, platform: str) -> Served:
+def from_program(
+    program: Any, module: Any, config: Config, platform: str, sizes: Sizes | None = None
+) -> Served:
     """Make a model to serve of a loaded program.
 
-    Its inputs are those of `model.json`, or of the program itself.
+    Its inputs and outputs are those of `model.json`, or of the program itself.
+
+    Args:
+        sizes: the sizes that it takes, if it knows them.
     """
     inputs = config.inputs or inputs_of(program)
     if not inputs:
@@ -116,8 +123,10 @@ def from_program(program: Any, module: Any, config: Config, platform: str) -> Se
         )  # fmt: skip
     names = getattr(program, "output_names", ())
     return from_module(
-        module, inputs, config.outputs, platform, output_names=names, **config.settings()
-    )
+        module, inputs, config.outputs or outputs_of(program), platform, output_names=names,
+        sizes=sizes,
+        **config.settings(),
+    )  # fmt: skip
 
 
 def inputs_of(program: Any) -> tuple[TensorSpec, ...]:
@@ -135,6 +144,19 @@ def inputs_of(program: Any) -> tuple[TensorSpec, ...]:
                 hint=f"write {CONFIG_FILE} beside it, with `inputs`",
             )  # fmt: skip
     return tuple(make_spec(*entry) for entry in specs)
+
+
+def outputs_of(program: Any) -> tuple[TensorSpec, ...]:
+    """Return the outputs of an exported program; none of others, which a first call shows."""
+    signature = getattr(program, "graph_signature", None)
+    if signature is None:
+        return ()
+    metas = {node.name: node.meta for node in program.graph.nodes}
+    return tuple(
+        make_spec(f"output{index}", metas[name]["dtype"], metas[name]["shape"])
+        for index, name in enumerate(signature.user_outputs)
+        if name in metas  # another is a constant
+    )
 
 
 def make_spec(name: str, dtype: Any, shape: Iterable[Any]) -> TensorSpec:

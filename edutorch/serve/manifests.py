@@ -6,12 +6,15 @@ Texts to be read and changed. Nothing here talks to a cluster.
 from __future__ import annotations
 
 import json
+import math
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import EdutorchError
 from .errors import ModelError
-from .loaders import TrustedHandlers, load_folder
+from .loaders import HANDLER_FILE, TrustedHandlers, load_folder
 from .served import Served, TensorSpec
 from .settings import NAME, VERSION, Settings
 
@@ -49,11 +52,11 @@ def latest_versions(settings: Settings) -> Iterator[tuple[str, Path]]:
 # A container -------------------------------------------------------------------------
 
 CONTAINERFILE = """\
-# podman build -f {file} -t models {context}
+# podman build -f Containerfile -t models {context}
 FROM docker.io/library/python:3.13-slim
 ARG EDUTORCH="edutorch[serve,onnx]"
 RUN pip install --no-cache-dir "$EDUTORCH"
-COPY {models} /models
+COPY {copy}
 USER 1000:1000
 ENV PORT=8080 PYTHONUNBUFFERED=1
 EXPOSE 8080
@@ -70,31 +73,37 @@ def container(settings: Settings) -> Files:
     yield (
         "Containerfile",
         CONTAINERFILE.format(
-            file="Containerfile", context=root.parent, models=root.name,
+            context=shlex.quote(str(root.parent)), copy=json.dumps([root.name, "/models"]),
             command=json.dumps(command(settings)),
         ),
     )  # fmt: skip
 
 
+LIMITS = (
+    "max_batch", "batch_delay", "queue", "workers", "timeout", "max_body", "body_timeout", "drain",
+    "reload",
+)  # fmt: skip
+
+
 def command(settings: Settings) -> list[str]:
-    """Return what a container runs. Its names are chosen elsewhere, so any Host is taken."""
-    words = [
-        "python",
-        "-m",
-        "edutorch",
-        "serve",
-        "/models",
-        "--host",
-        "0.0.0.0",
-        "--allow-host",
-        "*",
-    ]
-    for name in ("max_batch", "batch_delay", "queue", "workers", "timeout", "max_body"):
+    """Return what a container runs. Its names are chosen elsewhere, so any Host is taken.
+
+    Raises: ModelError: a trusted handler is not in the folder of models, so it is not inside.
+    """
+    words = "python -m edutorch serve /models --host 0.0.0.0 --allow-host *".split()
+    for name in LIMITS:
         value = getattr(settings, name)
         if value != getattr(Settings, name):
-            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--allow-control"] if settings.allow_control else []
+    root = settings.models.resolve()
     for path in settings.trusted:
-        inside = path.resolve().relative_to(settings.models.resolve())
+        if not path.resolve().is_relative_to(root):
+            raise ModelError(
+                "serve", f"--trust-handler {path} is outside {settings.models}: it is not copied",
+                hint="a handler.py stands beside its model",
+            )  # fmt: skip
+        inside = path.resolve().relative_to(root)
         words += ["--trust-handler", f"/models/{inside.as_posix()}"]
     return words
 
@@ -134,7 +143,10 @@ spec:
 def cloudrun(settings: Settings) -> Files:
     """Yield a Containerfile and the service that runs it: Cloud Run, or Knative elsewhere."""
     yield from container(settings)
-    text = SERVICE.format(queue=settings.queue, timeout=max(1, round(settings.timeout)))
+    text = SERVICE.format(
+        queue=min(settings.queue, 1000),  # the most that Cloud Run takes, as an hour is below
+        timeout=min(max(1, math.ceil(settings.timeout)), 3600),
+    )
     yield "service.yaml", text + PROBES
 
 
@@ -156,7 +168,9 @@ BY_TRITON = """\
         name: onnx
       runtime: kserve-tritonserver
       protocolVersion: v2
-      storageUri: pvc://models  # the folder above {name}/, with its config.pbtxt
+      # Its folder holds {name}/ alone, with the config.pbtxt of `--manifest triton`: Triton
+      # serves every model that it finds there.
+      storageUri: pvc://models/{label}
 """
 
 BY_EDUTORCH = """\
@@ -172,12 +186,36 @@ BY_EDUTORCH = """\
 
 
 def kserve(settings: Settings) -> Files:
-    """Yield an InferenceService for each model: ONNX runs in Triton, all else in our container."""
+    """Yield an InferenceService for each model: ONNX runs in Triton, all else in our container.
+
+    Raises: ModelError: Kubernetes could not tell two models apart.
+    """
+    labels: dict[str, str] = {}
+    is_contained = False
     for name, folder in latest_versions(settings):
-        is_onnx = (folder / "model.onnx").is_file()
-        label = name.lower().replace("_", "-").replace(".", "-")  # as Kubernetes has it
-        text = INFERENCE_SERVICE.format(name=name, label=label)
-        yield f"{name}.yaml", text + (BY_TRITON.format(name=name) if is_onnx else BY_EDUTORCH)
+        label = kubernetes_name(name)
+        if label in labels:
+            raise ModelError(
+                "serve", f"{labels[label]!r} and {name!r} are both {label!r} in Kubernetes",
+                hint="rename the folder of one",
+            )  # fmt: skip
+        labels[label] = name
+        by_triton = (folder / "model.onnx").is_file() and not (folder / HANDLER_FILE).is_file()
+        is_contained |= not by_triton
+        template = INFERENCE_SERVICE + (BY_TRITON if by_triton else BY_EDUTORCH)
+        yield f"{name}.yaml", template.replace("{name}", name).replace("{label}", label)
+    if is_contained:
+        yield from container(settings)
+
+
+def kubernetes_name(name: str) -> str:
+    """Return a name as Kubernetes takes it: small letters, digits and dashes, a letter first.
+
+    >>> kubernetes_name("My_Net.v2"), kubernetes_name("2nets_")
+    ('my-net-v2', 'm-2nets')
+    """
+    name = re.sub("[^a-z0-9]", "-", name.lower()).strip("-")
+    return (name if name[:1].isalpha() else f"m-{name}")[:50].rstrip("-")
 
 
 # Triton ------------------------------------------------------------------------------
@@ -223,9 +261,11 @@ def triton(settings: Settings) -> Files:
 
 def triton_config(name: str, served: Served, settings: Settings) -> str:
     """Return the config.pbtxt of a model."""
-    joins = served.batching and served.has_free_rows() and settings.max_batch > 1
+    _, most = served.row_limits() or (1, 1)
+    most = min(most, settings.max_batch) if served.batching else 1
+    joins = most > 1
     text = CONFIG.format(
-        name=name, max_batch=settings.max_batch if joins else 0,
+        name=name, max_batch=most if joins else 0,
         inputs=",\n".join(triton_tensor(spec, joins) for spec in served.inputs),
         outputs=",\n".join(triton_tensor(spec, joins) for spec in served.outputs),
     )  # fmt: skip
@@ -238,7 +278,10 @@ def triton_config(name: str, served: Served, settings: Settings) -> str:
 def triton_tensor(spec: TensorSpec, joins: bool) -> str:
     """Return the entry of an input or output; with batching, the axis of rows is left out."""
     dims = list(spec.shape[1:] if joins else spec.shape)
-    return f'  {{ name: "{spec.name}", data_type: TYPE_{spec.datatype}, dims: {dims} }}'
+    # Triton takes no empty shape; it makes one of another.
+    reshape = "" if dims else ", reshape { shape: [] }"
+    name = json.dumps(spec.name, ensure_ascii=False)
+    return f"  {{ name: {name}, data_type: TYPE_{spec.datatype}, dims: {dims or [1]}{reshape} }}"
 
 
 MANIFESTS: dict[str, Callable[[Settings], Files]] = {

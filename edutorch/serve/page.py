@@ -17,8 +17,8 @@ from .served import Served
 FOLDER = Path(__file__).parent / "static"
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The page runs its own script and nothing else, whatever a model's metadata say."""
 
@@ -75,8 +75,9 @@ def attribute(value: Any) -> str:
 def examples(served: Served) -> list[tuple[dict[str, Any], list[Any]]]:
     """Return the metadata of each input with the elements that its form begins with."""
     result = []
+    arrays = served.examples()
     for spec in served.inputs:
-        array = spec.example(1, served.free_size).astype("float64").round(2)
+        array = arrays[spec.name].astype("float64").round(2)
         elements = array.ravel().tolist() if array.size <= SHOWN else []
         if spec.dtype.kind in "iu":
             elements = [int(element) for element in elements]
@@ -107,10 +108,10 @@ def draw(served: Served) -> str:
 
     if served.drawable is None:
         return message_picture("this format has no graph to show")
-    tensors = [from_numpy(array) for array in served.examples().values()]
+    tensors = {name: from_numpy(array) for name, array in served.examples().items()}
     try:
         with no_grad():
-            return viz.draw(served.drawable, *tensors).svg
+            return viz.draw(served.drawable, *tensors.values(), names=tensors).svg
     except (EdutorchError, OSError) as error:
         return message_picture(str(error).partition("\n")[0])
 

@@ -36,7 +36,7 @@ def read(body: bytes, content_type: str, served: Served) -> tuple[Arrays, bool]:
     if set(value) != {spec.name for spec in served.inputs}:
         raise BadRequest(f"the object has {', '.join(value)[:200]}, but the model takes {names}")
     arrays = {spec.name: read_input(value[spec.name], spec) for spec in served.inputs}
-    is_single = served.has_free_rows() and all(
+    is_single = served.row_limits() is not None and all(
         arrays[spec.name].ndim == len(spec.shape) - 1 for spec in served.inputs
     )
     if is_single:

@@ -16,6 +16,7 @@ import numpy as np
 
 from .errors import BadRequest
 from .served import DATATYPES, Arrays, Served, TensorSpec
+from .sizes import ANY
 
 HEADER_LENGTH = "inference-header-content-length"
 """The header with the size of the JSON in front of binary data."""
@@ -268,14 +269,23 @@ def from_binary(
 
 
 def check_rows(arrays: Arrays, served: Served) -> None:
-    """Refuse inputs whose numbers of rows differ, or that have none, where rows make a batch."""
-    if not served.has_free_rows():
+    """Refuse inputs whose numbers of rows differ, or that have too few or too many.
+
+    Nothing is checked where the first axes are no rows.
+    """
+    limits = served.row_limits()
+    if limits is None:
         return
     rows = {name: len(array) for name, array in arrays.items()}
     if len(set(rows.values())) > 1:
         raise BadRequest(f"the inputs have different numbers of rows: {rows}")
     if 0 in rows.values():
         raise BadRequest("the inputs have no rows: the first size is 0")
+    low, high = limits
+    count = max(rows.values(), default=low)
+    if not low <= count <= high:
+        takes = f"{low} to {high}" if high < ANY[1] else f"at least {low}"
+        raise BadRequest(f"the inputs have {count} rows; the model takes {takes}")
 
 
 def parse_outputs(request: Mapping[str, Any], binary: bool, served: Served) -> dict[str, bool]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from .warmup import warm_up
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Path, time of the last change, size and inode of each file that a version is made of."""
+
+CLOSE_SECONDS = 0.3
 
 
 @dataclass
@@ -48,6 +52,7 @@ class Model:
         rejected: the files that failed, so that they are not tried again until they change.
         unloaded: whether a client has unloaded it.
         required: whether the server is ready only with it: it was there at the start.
+        seen: whether its folder has been looked at.
     """
 
     name: str
@@ -56,6 +61,7 @@ class Model:
     rejected: dict[int, Stamp] = field(default_factory=dict)
     unloaded: bool = False
     required: bool = False
+    seen: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -114,13 +120,10 @@ class Repository:
 
     def is_inside(self, path: Path) -> bool:
         """Return True if a path, its links followed, does not leave the folder of models."""
-        return path.resolve().is_relative_to(self.root)
+        return Path(os.path.realpath(path)).is_relative_to(self.root)  # resolve raises for loops
 
     def scan_versions(self, name: str) -> dict[int, Stamp]:
-        """Return the versions of a model in the folder, with the state of their files.
-
-        Raises: ModelError: a file is a link to a place outside.
-        """
+        """Return the versions of a model in the folder, with the state of their files."""
         folder = self.root / name
         result = {}
         for path in folder.iterdir() if folder.is_dir() else ():
@@ -143,10 +146,13 @@ class Repository:
 
     async def start(self) -> None:
         """Load all models of the folder."""
-        for name in self.scan():
-            self.models[name] = Model(name, required=True)
-        for model in list(self.models.values()):
-            await self.update(model)
+        try:
+            for name in self.scan():
+                self.models[name] = Model(name, required=True)
+            for model in list(self.models.values()):
+                await self.update(model)
+        except OSError as error:  # a file went away while it was looked at
+            log("cannot read the folder", logging.ERROR, reason=str(error))
         self.started = True
         log("loaded", models=len(self.models), ready=self.is_ready())
 
@@ -159,7 +165,10 @@ class Repository:
         if not NAME.fullmatch(name) or name not in self.scan():
             raise RequestError(404, f"there is no model {name[:80]!r} in the folder")
         model = self.models.setdefault(name, Model(name))
-        await self.update(model, anew=True)
+        try:
+            await self.update(model, anew=True)
+        except OSError as error:
+            raise RequestError(400, f"the folder of {name!r} cannot be read: {error}") from error
         if model.failures or not model.versions:
             raise RequestError(400, f"model {name!r} was not loaded: {reason_of(model)}")
 
@@ -200,6 +209,7 @@ class Repository:
                 # The last one stays: a folder that is being replaced is empty for a moment.
                 if number not in stamps and len(model.versions) > 1:
                     self.retire(model.versions.pop(number))
+            model.seen = True
 
     async def replace(self, model: Model, number: int, stamp: Stamp) -> None:
         """Load a version, and let it take the place of the old one if it passes its warm-up."""
@@ -274,10 +284,15 @@ class Repository:
         self.seen = seen
 
     async def close(self) -> None:
-        """Answer what is queued, and end the threads."""
-        for model in self.models.values():
-            for version in model.versions.values():
-                await version.batcher.drain()
+        """Run what is queued, for a moment, and end the threads.
+
+        The server has waited for its requests before: who asked for what still runs is not there.
+        """
+        versions = [v for model in self.models.values() for v in model.versions.values()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                for version in versions:
+                    await version.batcher.drain()
         self.runners.shutdown(wait=False, cancel_futures=True)
         self.loaders.shutdown(wait=False, cancel_futures=True)
 
@@ -286,6 +301,8 @@ def reason_of(model: Model) -> str:
     """Return why a model, or one of its versions, is not served."""
     if model.unloaded:
         return "it was unloaded"
+    if not model.seen:
+        return "it is being loaded"
     return (
         "; ".join(f"version {n}: {why}" for n, why in model.failures.items()) or "it has no version"
     )

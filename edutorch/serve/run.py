@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from time import monotonic
 from types import FrameType
 from typing import Any
 
@@ -26,8 +27,10 @@ MOST_CONNECTIONS = 1024
 FIRST_REQUEST_SECONDS = 0.5
 """So long a connection that is new when the server ends may take to send a request."""
 
-LAST_SECONDS = 7
+LAST_SECONDS = 6
 """So long the server waits for running requests after the listening socket is closed."""
+
+JOIN_SECONDS = 0.5
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -179,8 +182,9 @@ TOO_LARGE = (
 def join_threads() -> bool:
     """Wait a moment for the threads that run and load models; return False if one does not end."""
     threads = [thread for thread in threading.enumerate() if thread.name[:4] in ("run_", "load")]
+    end = monotonic() + JOIN_SECONDS
     for thread in threads:
-        thread.join(LAST_SECONDS / 10)
+        thread.join(max(0.0, end - monotonic()))
     return not any(thread.is_alive() for thread in threads)
 
 

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from .errors import ModelError
+from .sizes import Sizes, sizes_of_shapes
 
 Arrays = dict[str, np.ndarray]
 
@@ -79,21 +80,14 @@ class TensorSpec(NamedTuple):
             wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True)
         )
 
-    def example(self, rows: int = 1, free_size: int = 1) -> np.ndarray:
+    def example(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return an input to try a model with: random floats, or integers that are 0.
 
         0 is an index of every table.
-
-        Args:
-            rows: the first size, if that may be any.
-            free_size: every other size that may be any.
         """
-        sizes = [free_size if size == -1 else size for size in self.shape]
-        if sizes and self.shape[0] == -1:
-            sizes[0] = rows
         if self.dtype.kind in "biu":
-            return np.zeros(sizes, self.dtype)
-        return np.random.default_rng(0).standard_normal(sizes).astype(self.dtype)
+            return np.zeros(shape, self.dtype)
+        return np.random.default_rng(0).standard_normal(shape).astype(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -110,6 +104,7 @@ class Served:
         preprocess: maps the body of `/predictions` and its content type to inputs.
         postprocess: maps the outputs to what `/predictions` answers, as JSON.
         free_size: a size that works for axes behind the first that take any: an image's height.
+        sizes: the sizes that the inputs take, if more is known than their shapes say.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -121,14 +116,27 @@ class Served:
     preprocess: Callable[[bytes, str], Arrays] | None = None
     postprocess: Callable[[Arrays], Any] | None = None
     free_size: int = 1
+    sizes: Sizes = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.sizes is None:
+            sizes = sizes_of_shapes([spec.shape for spec in self.inputs])
+            object.__setattr__(self, "sizes", sizes)
 
     def examples(self, rows: int = 1) -> Arrays:
-        """Return inputs to try the model with."""
-        return {spec.name: spec.example(rows, self.free_size) for spec in self.inputs}
+        """Return inputs to try the model with: so many rows, if it takes them."""
+        return make_examples(self.inputs, self.sizes, rows, self.free_size)
 
-    def has_free_rows(self) -> bool:
-        """Return True if the first axis of every input and output may have any size."""
-        return all(spec.shape[:1] == (-1,) for spec in (*self.inputs, *self.outputs))
+    def row_limits(self) -> tuple[int, int] | None:
+        """Return the fewest and the most rows, or None if the inputs have no rows in common."""
+        has_free_rows = all(spec.shape[:1] == (-1,) for spec in (*self.inputs, *self.outputs))
+        return self.sizes.rows if has_free_rows else None
+
+
+def make_examples(specs: Sequence[TensorSpec], sizes: Sizes, rows: int, free_size: int) -> Arrays:
+    """Return an array for each input."""
+    shapes = sizes.shapes(rows, free_size)
+    return {spec.name: spec.example(shape) for spec, shape in zip(specs, shapes, strict=True)}
 
 
 def from_module(
@@ -165,7 +173,8 @@ def from_module(
             return [value.detach().numpy() for value in list_of(module(*tensors))]
 
     if not outputs:
-        outputs = observe_outputs(compute, inputs, settings.get("free_size", 1))
+        sizes = settings.get("sizes") or sizes_of_shapes([spec.shape for spec in inputs])
+        outputs = observe_outputs(compute, inputs, sizes, settings.get("free_size", 1))
         if len(output_names) == len(outputs):
             named = zip(outputs, output_names, strict=True)
             outputs = tuple(spec._replace(name=name) for spec, name in named)
@@ -182,10 +191,12 @@ def from_module(
 
 
 def list_of(result: Any) -> list[Any]:
-    """Return the tensors of a result: one, or those in a tuple, list or dict."""
+    """Return the tensors of a result: one, or those in tuples, lists and dicts."""
     if isinstance(result, Mapping):
-        return list(result.values())
-    return list(result) if isinstance(result, tuple | list) else [result]
+        result = list(result.values())
+    if isinstance(result, tuple | list):
+        return [tensor for part in result for tensor in list_of(part)]
+    return [] if result is None else [result]
 
 
 FREE_SIZES = ((16, 48), (64, 192), (224, 448), (1, 2))
@@ -193,7 +204,10 @@ FREE_SIZES = ((16, 48), (64, 192), (224, 448), (1, 2))
 
 
 def observe_outputs(
-    compute: Callable[[Arrays], list[np.ndarray]], inputs: Sequence[TensorSpec], free_size: int
+    compute: Callable[[Arrays], list[np.ndarray]],
+    inputs: Sequence[TensorSpec],
+    sizes: Sizes,
+    free_size: int,
 ) -> tuple[TensorSpec, ...]:
     """Return the outputs that a model has: a size that changes with those of the inputs is any.
 
@@ -204,11 +218,12 @@ def observe_outputs(
     """
     failure: Exception | None = None
     own = ((free_size, 2 * free_size),) if free_size > 1 else ()
+    rows = sizes.rows[0] if sizes.rows else 1
     for small, large in (*own, *FREE_SIZES):
         try:
             results = [
-                compute({spec.name: spec.example(rows, size) for spec in inputs})
-                for rows, size in ((1, small), (2, small), (1, large))
+                compute(make_examples(inputs, sizes, count, size))
+                for count, size in ((rows, small), (rows + 1, small), (rows, large))
             ]
         except Exception as error:  # noqa: BLE001  (a model may raise anything)
             failure = failure or error

@@ -23,15 +23,20 @@ def warm_up(served: Served) -> tuple[Served, bool]:
     Raises: ModelError: a call fails, or the result is not what the metadata say.
     """
     served = find_free_size(served)
-    if not (served.batching and served.has_free_rows()):
+    fewest, most = served.row_limits() or (1, 1)
+    parts = min(3, most // fewest)
+    if not served.batching or parts < 2:
         return served, False
-    together = served.examples(rows=3)
-    alone = [{name: array[row : row + 1] for name, array in together.items()} for row in range(3)]
+    together = served.examples(rows=parts * fewest)
+    alone = [
+        {name: array[part * fewest : (part + 1) * fewest] for name, array in together.items()}
+        for part in range(parts)
+    ]
     try:
         whole = run(served, together)
         rows = [run(served, arrays) for arrays in alone]
     except EdutorchError:
-        return served, False  # it says that it takes any number of rows, and takes one
+        return served, False  # it says that it takes other numbers of rows, and takes one
     return served, all(
         agrees(array, np.concatenate([row[name] for row in rows])) for name, array in whole.items()
     )

@@ -1,11 +1,10 @@
 """Models of others, from the wheels that carry them, agree with onnxruntime in every value.
 
-`pip install --no-deps silero-vad rapidocr-onnxruntime magika`, and onnxruntime, bring them.
+`make test-export` installs the wheels: silero-vad, rapidocr-onnxruntime, magika.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,9 @@ import numpy as np
 import pytest
 
 import edutorch as torch
+from tests.wheels import wheel_folder
+
+pytestmark = pytest.mark.slow
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -21,14 +23,16 @@ TOLERANCE = 1e-3
 """Of the largest value of a tensor."""
 
 
-def model_files() -> list[Path]:
-    """Return the models of the packages that are installed."""
-    files: list[Path] = []
-    for package in ("silero_vad", "rapidocr_onnxruntime", "magika"):
-        spec = importlib.util.find_spec(package)
-        for folder in (spec.submodule_search_locations or []) if spec else []:
-            files += sorted(Path(folder).rglob("*.onnx"))
-    return files
+FILES = [
+    *(f"silero_vad/data/silero_vad{name}.onnx" for name in (
+        "", "_16k_op15", "_16k_sequence", "_half", "_op18_ifless", "_openvino_16k",
+    )),
+    *(f"rapidocr_onnxruntime/models/ch_{name}_infer.onnx" for name in (
+        "PP-OCRv4_det", "PP-OCRv4_rec", "ppocr_mobile_v2.0_cls",
+    )),
+    "magika/models/standard_v3_3/model.onnx",
+]  # fmt: skip
+"""All models of three wheels."""
 
 
 def picture(*shape: int) -> np.ndarray:
@@ -73,8 +77,10 @@ def with_all_outputs(path: Path) -> Any:
     return model
 
 
-@pytest.mark.parametrize("path", model_files(), ids=lambda path: path.stem)
-def test_every_value_agrees_with_onnxruntime(path: Path):
+@pytest.mark.parametrize("file", FILES)
+def test_every_value_agrees_with_onnxruntime(file: str):
+    package, _, name = file.partition("/")
+    path = wheel_folder(package) / name
     model = with_all_outputs(path)
     options = runtime.SessionOptions()
     options.log_severity_level = 3

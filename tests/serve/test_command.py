@@ -2,52 +2,54 @@
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import subprocess
 import sys
 
 import pytest
 
+from edutorch.__main__ import main
 from edutorch.serve.errors import ModelError
 from edutorch.serve.loaders import TrustedHandlers, load_folder, register_loader
-from edutorch.serve.manifests import triton_config, write_manifest
-from edutorch.serve.served import Served, TensorSpec, from_module
-from edutorch.serve.settings import Settings
-from tests.serve.running import ROOT, write_handler, write_mlp
+from edutorch.serve.served import Served, TensorSpec
+from tests.serve.running import ROOT, running, write_handler
+from tests.serve.test_formats import write_network
 
 
-def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m edutorch serve`, which is to end by itself."""
-    words = [sys.executable, "-m", "edutorch", "serve", *map(str, arguments)]
-    env = {**os.environ, "PORT": "", **environment}
-    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, env=env, timeout=120)
+@pytest.fixture
+def refusal(monkeypatch, capsys):
+    """Return a function that runs the command in this process; it is to refuse, and say why."""
+
+    def run(*arguments: object, port: str = "") -> str:
+        monkeypatch.setenv("PORT", port)
+        monkeypatch.setattr("edutorch.serve.run.start_logging", lambda level: None)
+        assert main(["serve", *map(str, arguments)]) == 1
+        return capsys.readouterr().err
+
+    return run
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    done = command(tmp_path / "none")
-    assert done.returncode == 1 and "there is no folder" in done.stderr
+def test_a_folder_that_is_not_there(refusal, tmp_path):
+    assert "there is no folder" in refusal(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [(["--queue", "0"], "--queue is 0"), (["--timeout", "nan"], "--timeout is nan")],
 )
-def test_a_number_that_makes_no_sense(tmp_path, words, text):
-    done = command(tmp_path, *words)
-    assert done.returncode == 1 and text in done.stderr
+def test_a_number_that_makes_no_sense(refusal, tmp_path, words, text):
+    assert text in refusal(tmp_path, *words)
 
 
-def test_a_port_that_makes_no_sense(tmp_path):
-    done = command(tmp_path, PORT="http")
-    assert done.returncode == 1 and "$PORT is 'http'" in done.stderr
-    done = command(tmp_path, "--port", "70000")
-    assert done.returncode == 1 and "cannot listen on 127.0.0.1:70000" in done.stderr
+def test_a_port_that_makes_no_sense(refusal, tmp_path):
+    assert "$PORT is 'http'" in refusal(tmp_path, port="http")
+    assert "cannot listen on 127.0.0.1:70000" in refusal(tmp_path, "--port", "70000")
 
 
-def test_a_handler_that_is_not_there(tmp_path):
-    done = command(tmp_path, "--port", "0", "--trust-handler", tmp_path / "handler.py")
-    assert done.returncode == 1 and "--trust-handler" in done.stderr
+def test_a_handler_that_is_not_there(refusal, tmp_path):
+    words = ("--port", "0", "--trust-handler", tmp_path / "handler.py")
+    assert "--trust-handler" in refusal(tmp_path, *words)
 
 
 def test_the_port_of_the_environment_is_taken(tmp_path):
@@ -60,6 +62,16 @@ def test_the_port_of_the_environment_is_taken(tmp_path):
         process.terminate()
         assert process.wait(60) == 0
     assert line.startswith(f"serving {tmp_path} on http://127.0.0.1:")
+
+
+def test_it_starts_with_a_model_in_three_seconds(tmp_path):
+    write_network(tmp_path / "models" / "net" / "1", ".onnx")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with running(tmp_path / "models") as server:
+        assert server.infer("net", "x", "FP32", [1, 64], [0] * 64).status_code == 200
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Its processor time, to its end: the clock would count what else the machine does.
+    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime <= 3
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client"])
@@ -107,59 +119,3 @@ def test_a_handler_that_was_not_named_is_not_run(tmp_path):
     folder = write_handler(tmp_path, "a", "raise SystemExit")
     with pytest.raises(ModelError, match=r"--trust-handler .*handler\.py runs the handler"):
         load_folder(folder, TrustedHandlers([]))
-
-
-# Manifests ---------------------------------------------------------------------------
-
-
-def test_a_container(tmp_path):
-    folder = write_mlp(tmp_path / "models")
-    done = command(
-        tmp_path / "models", "--manifest", "cloudrun", "-o", tmp_path / "out", "--queue", "9",
-        "--trust-handler", folder / "handler.py",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    text = (tmp_path / "out" / "Containerfile").read_text()
-    last = json.loads(text.splitlines()[-1].removeprefix("CMD "))
-    assert last[:5] == ["python", "-m", "edutorch", "serve", "/models"]
-    assert last[-4:] == ["--queue", "9", "--trust-handler", "/models/mlp/1/handler.py"]
-    assert "COPY models /models" in text and "USER 1000" in text
-    check = next(line for line in text.splitlines() if line.startswith("HEALTHCHECK"))
-    assert compile(json.loads(check.removeprefix("HEALTHCHECK CMD "))[2], "check", "exec")
-    yaml = pytest.importorskip("yaml")
-    service = yaml.safe_load((tmp_path / "out" / "service.yaml").read_text())
-    template = service["spec"]["template"]["spec"]
-    assert template["containerConcurrency"] == 9
-    assert template["containers"][0]["startupProbe"]["httpGet"]["path"] == "/v2/health/ready"
-
-
-def test_kserve(tmp_path):
-    write_mlp(tmp_path, name="My_Net")
-    (tmp_path / "onnx" / "3").mkdir(parents=True)
-    (tmp_path / "onnx" / "3" / "model.onnx").write_bytes(b"")
-    paths = write_manifest("kserve", Settings(tmp_path), tmp_path / "out")
-    assert [path.name for path in paths] == ["My_Net.yaml", "onnx.yaml"]
-    yaml = pytest.importorskip("yaml")
-    own, onnx = (yaml.safe_load(path.read_text()) for path in paths)
-    assert own["metadata"]["name"] == "my-net"
-    assert own["spec"]["predictor"]["containers"][0]["name"] == "kserve-container"
-    model = onnx["spec"]["predictor"]["model"]
-    assert (model["protocolVersion"], model["runtime"]) == ("v2", "kserve-tritonserver")
-
-
-def test_triton_reads_onnx_alone(tmp_path):
-    write_mlp(tmp_path)
-    with pytest.raises(ModelError, match=r"Triton cannot read mlp/1: there is no model\.onnx"):
-        write_manifest("triton", Settings(tmp_path), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_configuration_of_triton():
-    from edutorch import nn
-
-    served = from_module(nn.Linear(64, 10), [TensorSpec("x", "FP32", (-1, 64))])
-    text = triton_config("net", served, Settings(ROOT))
-    assert "max_batch_size: 32" in text and "max_queue_delay_microseconds: 2000" in text
-    assert '{ name: "x", data_type: TYPE_FP32, dims: [64] }' in text
-    text = triton_config("net", served, Settings(ROOT, max_batch=1))
-    assert "max_batch_size: 0" in text and "dims: [-1, 64]" in text

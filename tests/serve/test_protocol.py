@@ -138,7 +138,7 @@ REQUEST = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(REQUEST | JSON, st.binary(max_size=12), st.none() | st.integers(-1, 400) | st.text())
 def test_any_json_is_parsed_or_refused(request, tail, length):
     text = json.dumps(request).encode()
@@ -152,14 +152,14 @@ def test_any_json_is_parsed_or_refused(request, tail, length):
         assert [parsed.arrays[spec.name].dtype == spec.dtype for spec in PAIR.inputs] == [True] * 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=60), st.none() | st.text(max_size=4))
 def test_any_bytes_are_parsed_or_refused(body, length):
     with pytest.raises(BadRequest):
         parse_infer(body, length, PAIR)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(JSON | st.lists(st.lists(st.floats(-9, 9), min_size=2, max_size=2)), st.text(max_size=8))
 def test_any_prediction_is_parsed_or_refused(value, content_type):
     for served in (PAIR, identity("FP32", (-1, 2)), identity("INT8", ())):

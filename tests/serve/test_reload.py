@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
 
@@ -48,8 +50,8 @@ def models(tmp_path):
 
 def test_reloads_under_load_drop_no_request(models):
     with running(models, "--allow-control", "--log-level", "warning") as server:
-        load = Load(server.url, ONE, 3, 4)
-        end = time.monotonic() + 2.5
+        load = Load(server.url, ONE, 2, 4)
+        end = time.monotonic() + 1.5
         reloads = 0
         while time.monotonic() < end:
             reloads += 1
@@ -119,15 +121,66 @@ def test_a_model_that_fails_its_warm_up_is_never_served(models):
         assert server.client.get("/ping").status_code == 503
 
 
+def end(server, seconds: float = 10) -> None:
+    """Send SIGTERM: the server ends with 0 within the time that is promised."""
+    start = time.monotonic()
+    server.process.terminate()
+    assert server.process.wait(60) == 0
+    assert time.monotonic() - start < seconds
+
+
 def test_sigterm_under_load_answers_all_that_was_accepted(tmp_path):
     write_mlp(tmp_path / "models")
     with running(tmp_path / "models", "--drain", "0.5", "--log-level", "warning") as server:
         request = infer_request("mlp", np.zeros((1, 64)), "127.0.0.1")
-        load = Load(server.url, request, 30, 8)
+        load = Load(server.url, request, 30, 16)
         wait_until(lambda: "edutorch_batch_rows_count" in server.client.get("/metrics").text)
         time.sleep(0.5)
-        server.process.terminate()
-        assert server.process.wait(30) == 0
+        end(server)
         report = load.result()
-    assert set(report.statuses) == {200}
-    assert report.broken == [] and report.refused == 8
+    assert set(report.statuses) == {200} and report.statuses[200] > 100
+    assert report.broken == [] and report.refused == 16
+
+
+# Sleeps as many seconds as its input says.
+SLEEP = """
+    import time
+    from edutorch.serve.served import Served, TensorSpec
+    def load(folder):
+        x = TensorSpec("x", "FP32", (1,))
+        def call(arrays):
+            time.sleep(float(arrays["x"][0]))
+            return {"y": arrays["x"]}
+        return Served((x,), (x._replace(name="y"),), call)
+"""
+
+
+def ask_in_the_background(server, threads, seconds: float):
+    """Send a request that takes so long."""
+    entry = {"name": "x", "datatype": "FP32", "shape": [1], "data": [seconds]}
+    url = f"{server.url}/v2/models/sleep/infer"
+    return threads.submit(httpx.post, url, json={"inputs": [entry]}, timeout=60, trust_env=False)
+
+
+@pytest.mark.slow
+def test_sigterm_waits_for_a_queue_of_slow_requests(tmp_path):
+    write_handler(tmp_path / "models", "sleep", SLEEP)
+    with running(tmp_path / "models") as server, ThreadPoolExecutor(4) as threads:
+        answers = [ask_in_the_background(server, threads, 0.5) for _ in range(4)]
+        waiting = 'edutorch_queue{model="sleep",version="1"} 3.0'
+        wait_until(lambda: waiting in server.client.get("/metrics").text)
+        end(server)
+        assert [answer.result().status_code for answer in answers] == [200] * 4
+
+
+@pytest.mark.slow
+def test_sigterm_does_not_wait_for_ever(tmp_path):
+    write_handler(tmp_path / "models", "sleep", SLEEP)
+    with running(tmp_path / "models") as server, ThreadPoolExecutor(1) as threads:
+        answer = ask_in_the_background(server, threads, 40)
+        batch = 'edutorch_queue_seconds_count{model="sleep",version="1"} 1.0'
+        wait_until(lambda: batch in server.client.get("/metrics").text)
+        end(server)
+        assert answer.result().status_code == 503
+        assert "the server ends" in answer.result().json()["error"]
+        assert any(line["event"] == "a model still runs, and is left" for line in server.logs())
