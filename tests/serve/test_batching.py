@@ -171,6 +171,17 @@ def test_a_model_in_training_mode_is_set_to_eval():
     assert warm_up(from_module(model, [TensorSpec("x", "FP32", (-1, 3))]))[1]
 
 
+def test_results_in_lists_and_dicts_are_outputs_in_their_order():
+    def module(x):
+        return {"a": x, "rest": [(x + 1, None), x + 2]}
+
+    served = from_module(module, [TensorSpec("x", "FP32", (-1, 1))])
+    results = served.call({"x": np.zeros((1, 1), "f4")})
+    assert {name: array.item() for name, array in results.items()} == {
+        "output0": 0, "output1": 1, "output2": 2,
+    }  # fmt: skip
+
+
 def test_a_free_size_that_works_is_looked_for():
     served = from_module(
         nn.Sequential(nn.Conv2d(1, 2, 5), nn.Flatten(2), nn.AdaptiveAvgPool1d(1)),

@@ -140,6 +140,7 @@ def test_as_torchserve(server: Running):
     assert np.allclose(rows, expected(ROWS, 1), atol=1e-6)
     both = {"x": [[1, 2]], "y": [[3, 4]]}
     assert client.post("/predictions/pair", json=both).json() == [[4, 6]]
+    assert client.put("/predictions/mlp", json=ROWS[0].tolist()).json() == single  # curl -T
     # A model with a handler reads what it likes.
     assert client.post("/predictions/shout", content=b"banana").json() == {"letters": 6}
 
