@@ -12,7 +12,7 @@
 #   make test-classroom                       grade 60 students, 20 of them hostile; kill the grader
 #   make test-samples                         the first of PyTorch's own samples of each op and module
 #   make test-ecosystem                       the real torchvision, timm, transformers on edutorch
-#   make test-export                          models of others come in, ours leave: slow tests of that
+#   make test-export                          models of others come in, ours leave, and are served
 #   make interop                              nbgrader and otter grade what we export
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
@@ -47,7 +47,8 @@ lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
 
 test: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks and not programs and not browser" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks and not programs and not browser" \
+	  $(EXPORT_TESTS:%=--ignore=%) $(ARGS)
 
 test-notebooks: .venv/.test-stamp
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "notebooks and not slow" $(ARGS)
@@ -110,7 +111,7 @@ test-long: .venv/.test-stamp
 EXPORT_TESTS := tests/export tests/onnx tests/jit tests/serve
 test-export: .venv/.test-stamp build/export/.stamp
 	@PYTHONPATH=$(CURDIR)/build/export EDUTORCH_REQUIRE_MODELS=1 $(BIN)/python -m pytest -n auto --dist worksteal \
-	  -m slow $(EXPORT_TESTS) $(ARGS)
+	  $(EXPORT_TESTS) $(ARGS)
 
 build/export/.stamp: pyproject.toml | .venv/.test-stamp
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
