@@ -24,6 +24,7 @@ PARTS = {
     "packages": "the real transformers, torchvision and timm",
     "site": "a lesson in a browser tab",
     "grading": "a class of students, honest and hostile",
+    "cpp": "exported C++ beside eager mode",
     "serving": "a server of models, under the load of 16 clients",
 }
 IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "import")
@@ -37,6 +38,7 @@ ROUNDS = {
     "gpu": 7,
     "transforms": 9,
     "packages": 9,
+    "cpp": 9,
     "site": 5,
 }
 BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0, "gpu": 4.0}

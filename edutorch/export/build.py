@@ -81,12 +81,12 @@ class ProgramBuilder:
         self.add_user_inputs()
         pairs = list(zip(placeholders, self.captured.inputs, strict=True))
         sources = {n: self.input_node(source) for n, source in pairs if source.kind != "number"}
-        numbers = {n: source.holder[source.key] for n, source in pairs if source.kind == "number"}
+        rates = {n: source.holder[source.key] for n, source in pairs if source.kind == "number"}
         for node, target in sources.items():
             target.meta.update({k: node.meta[k] for k in ("shape", "dtype") if k in node.meta})
         symbols = SymbolNodes(self.graph, self.axes, self.by_leaf)
         copier = GraphCopier(self.graph, self.submodules, symbols.node_of, self.allows_arrays)
-        copier.copies.update(sources | numbers)
+        copier.copies.update(sources | rates)
         constants = {str(n.target): self.by_tensor[id(n)] for n in self.constant_nodes()}
         copier.run(self.merged, constants)
         self.add_outputs(copier, placeholders, leaves)

@@ -49,7 +49,7 @@ def training_step(
     """Return a step of training as a program that updates the model's weights.
 
     It calls functions of arrays too, as derivative rules do, so it is for other languages:
-    `edutorch.export.cpp` takes it. The learning rate is a number in it. The model is left as it was.
+    `edutorch.export.cpp` takes it. The learning rate is a number in it. The model stays as it was.
 
     Args:
         model: the model, in training mode if that matters.

@@ -7,7 +7,7 @@ calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from ..core.op import Op
@@ -62,9 +62,13 @@ def missing_ops(module: GraphModule, table: Container[str]) -> set[str]:
     return names
 
 
-def take_apart(program: ExportedProgram, table: Container[str]) -> ExportedProgram:
-    """Return a program whose ops without an entry are recorded by what their definitions call."""
-    missing = missing_ops(program.graph_module, table)
-    if not missing:
-        return program
-    return program.run_decompositions(lambda op: op.name in missing)
+def take_apart(
+    program: ExportedProgram, table: Container[str], further: Iterable[str] = ()
+) -> ExportedProgram:
+    """Return a program whose ops without an entry are recorded by what their definitions call.
+
+    Args:
+        further: names of ops that are taken apart although they have an entry.
+    """
+    apart = missing_ops(program.graph_module, table) | set(further)
+    return program.run_decompositions(lambda op: op.name in apart) if apart else program

@@ -5,6 +5,7 @@ Each node knows where it comes from: the user's line, the module, and the phase.
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import threading
@@ -268,11 +269,24 @@ def find_provenance(tracer: Tracer) -> tuple[str, str, str]:
             if code.co_name == "capture_run":
                 break
         elif not line:
-            line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+            name = os.path.basename(code.co_filename)
+            line = f"{name}:{frame.f_lineno}"
+            SEEN_FILES.setdefault(name, set()).add(code.co_filename)
         if module is None and code.co_name == "forward" and code.co_varnames[:1] == ("self",):
             module = tracer.module_names.get(id(frame.f_locals.get("self")))
         frame = frame.f_back
     return line or "?", module or "", phase or "forward"
+
+
+SEEN_FILES: dict[str, set[str]] = {}
+"""The paths of the files that captured nodes come from, by their names."""
+
+
+def source_text(line: str) -> str:
+    """Return the text of a node's line, "file.py:12"; "" if no file, or several, have the name."""
+    name, _, number = line.rpartition(":")
+    paths = SEEN_FILES.get(name, set())
+    return linecache.getline(*paths, int(number)).strip() if len(paths) == 1 else ""
 
 
 def is_step(frame: FrameType) -> bool:

@@ -106,7 +106,9 @@ class Library:
         for output, dtype in zip(outputs, dtypes, strict=True):
             shape = tuple(output.shape[: output.rank])
             count = int(np.prod(shape)) * dtype.itemsize
-            results.append(np.frombuffer(ctypes.string_at(output.data, count), dtype).reshape(shape))
+            results.append(
+                np.frombuffer(ctypes.string_at(output.data, count), dtype).reshape(shape)
+            )
         return results
 
     def close(self) -> None:

@@ -14,7 +14,12 @@ from edutorch.export import CppExportError, Dim, cpp, export, training_step
 from edutorch.nn import functional as F
 from edutorch.utils._pytree import tree_flatten
 from tests.export.cpp_programs import (
-    COMPILERS, SANITIZERS, Library, compile_program, largest_difference, run_program,
+    COMPILERS,
+    SANITIZERS,
+    Library,
+    compile_program,
+    largest_difference,
+    run_program,
 )  # fmt: skip
 from tests.export.networks import NETWORKS, LeNet, arguments_at, network
 
@@ -183,9 +188,7 @@ def assert_trains_equally(model, x, y, folder, **settings):
 
     trained = load_file(folder / "trained.safetensors")
     for name, parameter in model.named_parameters():
-        np.testing.assert_allclose(
-            trained[f"model.{name}"], parameter.detach().numpy(), atol=1e-4
-        )
+        np.testing.assert_allclose(trained[f"model.{name}"], parameter.detach().numpy(), atol=1e-4)
 
 
 # The zoo, both compilers, sanitizers --------------------------------------------------------------

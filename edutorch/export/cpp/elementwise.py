@@ -33,6 +33,8 @@ EXPRESSIONS = {
     "maximum": "x > y || x != x ? x : y", "minimum": "x < y || x != x ? x : y",
     "pow": "std::pow(x, y)", "atan2": "std::atan2(x, y)", "hypot": "std::hypot(x, y)",
     "fmod": "std::fmod(x, y)", "remainder": "floor_mod(x, y)",
+    "logaddexp": "x == y ? x + C(0.6931471805599453) "
+    ": std::max(x, y) + std::log1p(std::exp(-std::abs(x - y)))",
     "copysign": "std::copysign(x, y)", "bitwise_and": "x & y", "bitwise_or": "x | y",
     "bitwise_xor": "x ^ y",
     # of three
@@ -87,8 +89,9 @@ def function_text(name: str) -> str:
     return (
         f"// {name}: {expression}, for each element.\n"
         f"template <class C, {', '.join(f'class {t}' for t in types)}>\n"
-        f"Tensor<{result}> {name}({parameters}) {{\n"
-        f"  return map<{result}, C>([]({names}) {{ return {expression}; }}, {', '.join(operands)});\n"
+        f"[[gnu::noinline]] Tensor<{result}> {name}({parameters}) {{\n"
+        f"  return map<{result}, C>([]({names}) {{ return {expression}; }}, "
+        f"{', '.join(operands)});\n"
         "}\n"
     )
 
@@ -96,10 +99,10 @@ def function_text(name: str) -> str:
 def common_dtype(node: Node, values: tuple[Any, ...]) -> np.dtype[Any]:
     """Return the dtype in which operands are compared."""
     dtype = np.result_type(*(value.dtype for value in values if isinstance(value, Value)))
-    numbers = [value for value in values if not isinstance(value, Value)]
-    if any(isinstance(number, float) for number in numbers) and dtype.kind in "iub":
+    scalars = [value for value in values if not isinstance(value, Value)]
+    if any(isinstance(scalar, float) for scalar in scalars) and dtype.kind in "iub":
         return np.dtype(np.float32)
-    if any(isinstance(number, int) for number in numbers) and dtype.kind == "b":
+    if any(isinstance(scalar, int) for scalar in scalars) and dtype.kind == "b":
         return np.dtype(np.int64)
     return dtype
 
@@ -119,7 +122,9 @@ def register(name: str, expression: str, names: list[str]) -> None:
     def elementwise(node: Node, *values: Any, **settings: Any) -> str:
         values = (*values, *settings.values())[:count]
         is_predicate = name in PREDICATES
-        return call(name, common_dtype(node, values) if is_predicate else node.meta["dtype"], *values)
+        return call(
+            name, common_dtype(node, values) if is_predicate else node.meta["dtype"], *values
+        )
 
 
 for _name, _expression in (EXPRESSIONS | PREDICATES).items():
@@ -189,6 +194,14 @@ def hardtanh(node: Node, input: Value, min_val: float, max_val: float) -> str:
     return call("clip", node.meta["dtype"], input, min_val, max_val)
 
 
+@entry("numpy:around", "numpy:round")
+def around(node: Node, input: Value, decimals: int = 0, **settings: Any) -> str:
+    """x rounded, halves to even numbers."""
+    if decimals:
+        raise Unsupported(f"decimals={decimals}")
+    return call("rint", node.meta["dtype"], input)
+
+
 @entry("op:clamp", "numpy:clip")
 def clamp(node: Node, input: Value, min: Any = None, max: Any = None, **settings: Any) -> str:
     """x between two limits, or one."""
@@ -209,7 +222,9 @@ def masked_fill(node: Node, input: Value, mask: Value, value: Any) -> str:
 def clone(node: Node, input: Any, *settings: Any, **named: Any) -> str:
     """The same elements: nothing writes in place here."""
     if not isinstance(input, Value):
-        return f"edu::full<{cpp_type(node.meta['dtype'])}>({{}}, {operand(input, node.meta['dtype'])})"
+        return (
+            f"edu::full<{cpp_type(node.meta['dtype'])}>({{}}, {operand(input, node.meta['dtype'])})"
+        )
     return converted(input, node.meta["dtype"])
 
 

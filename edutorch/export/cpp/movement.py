@@ -98,6 +98,12 @@ def expand(node: Node, input: Any, size: Any = None, shape: Any = None) -> str:
     return f"edu::expand({input}, {sizes(size)})"
 
 
+@entry("op:repeat", "numpy:tile")
+def repeat(node: Node, input: Value, repeats: Sequence[Any]) -> str:
+    """A tensor repeated along its axes."""
+    return f"edu::repeat({input}, {sizes(repeats)})"
+
+
 @entry("op:cat", "numpy:concatenate")
 def cat(node: Node, tensors: Sequence[Value], dim: int = 0, axis: int = 0) -> str:
     """Tensors joined along an axis; an empty one with a single axis is left out."""
@@ -219,15 +225,13 @@ def index_select(node: Node, input: Value, dim: int, index: Value) -> str:
 
 
 @entry("op:embedding_rows")
-def embedding_rows(
-    node: Node, weight: Value, index: Value, padding_idx: int | None = None
-) -> str:
+def embedding_rows(node: Node, weight: Value, index: Value, padding_idx: int | None = None) -> str:
     """Rows of a matrix by their numbers."""
     return f"edu::index_select({weight}, 0, {index})"
 
 
 @entry("op:gather")
-def gather(node: Node, input: Value, dim: int, index: Value) -> str:
+def gather(node: Node, input: Value, dim: int, index: Value, **settings: Any) -> str:
     """An element for each number, along an axis."""
     if rank_of(input) == 0 or rank_of(index) == 0:
         raise Unsupported("a tensor without an axis")
@@ -276,5 +280,3 @@ def arange(node: Node, *ends: Any, **settings: Any) -> str:
     start, end, step = {1: (0, *ends, 1), 2: (*ends, 1), 3: ends}[len(ends)]
     counts = "double" if any(isinstance(n, float) for n in (start, end, step)) else "Index"
     return f"edu::arange<{cpp_type(node.meta['dtype'])}, {counts}>({start}, {end}, {step})"
-
-

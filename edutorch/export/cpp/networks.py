@@ -195,9 +195,7 @@ def attention(
 
 
 @entry("op:lstm_sequence")
-def lstm(
-    node: Node, x: Value, h: Value, c: Value, weight: Value, reverse: bool = False
-) -> str:
+def lstm(node: Node, x: Value, h: Value, c: Value, weight: Value, reverse: bool = False) -> str:
     """The states of an LSTM at each time, and its gates."""
     return f"edu::lstm({x}, {h}, {c}, {weight}, {flag(reverse)})"
 
@@ -229,8 +227,10 @@ def nll_loss(
     ignore_index: int = -100, reduction: str = "mean",
 ) -> str:  # fmt: skip
     """The negative log-likelihood of classes."""
-    settings = f"{ignore_index}, {averages(reduction)}"
-    return f"edu::nll_loss({input}, {converted(target, 'int64')}, {weight or '{}'}, {settings})"
+    values = f"{input}, {converted(target, 'int64')}, {weight or '{}'}, {ignore_index}"
+    if reduction == "none":
+        return f"edu::nll_losses({values})"
+    return f"edu::nll_loss({values}, {flag(reduction == 'mean')})"
 
 
 @entry("op:nll_grad")
@@ -243,10 +243,3 @@ def nll_grad(
     is_mean = flag(reduction == "mean")
     settings = f"{sizes(shape)}, {ignore_index}, {is_mean}"
     return f"edu::nll_grad({input}, {classes}, {weight or '{}'}, {settings})"
-
-
-def averages(reduction: str) -> str:
-    """Return whether a loss is averaged."""
-    if reduction == "none":
-        raise Unsupported("reduction='none'")
-    return flag(reduction == "mean")

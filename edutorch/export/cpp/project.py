@@ -18,7 +18,7 @@ from ..formulas import evaluate, symbols_of
 from ..program import ExportedProgram
 from ..samples import run_at
 from .values import TYPES, cpp_type
-from .writer import Translation, described
+from .writer import Translation, described, translate
 
 __all__ = ["cpp"]
 
@@ -46,7 +46,7 @@ def cpp(
     """
     folder = Path(folder)
     name = identifier(name or folder.resolve().name)
-    translation = Translation(program, name)
+    translation = translate(program, name)
     header = translation.header()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.hpp"
@@ -71,7 +71,9 @@ def identifier(name: str) -> str:
     'my_net_2'
     """
     name = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return f"net_{name}" if not name or name[0].isdigit() or name in ("std", "edu", "main") else name
+    return (
+        f"net_{name}" if not name or name[0].isdigit() or name in ("std", "edu", "main") else name
+    )
 
 
 def fill_in(template: str, parts: Mapping[str, str]) -> str:
@@ -202,7 +204,8 @@ TIMING = """\
   const auto start = std::chrono::steady_clock::now();
   for (long run = 0; run < count; ++run) program({names});
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-  std::cout << time.count() / static_cast<double>(count) << " ms for each of " << count << " runs\\n";\
+  std::cout << time.count() / static_cast<double>(count) << " ms for each of " << count
+            << " runs\\n";\
 """
 
 TRAINING = """\

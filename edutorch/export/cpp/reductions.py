@@ -56,6 +56,17 @@ def call_method(node: Node, name: str, input: Value, *args: Any, **named: Any) -
     return f"edu::{functions[name]}{typed}({input}, {axes}, {keeps})"
 
 
+@entry("numpy:reduce")
+def ufunc_reduce(node: Node, input: Value, axis: Any = 0, **settings: Any) -> str:
+    """`numpy.add.reduce`, and the same of three other functions."""
+    own = getattr(getattr(node.target, "__self__", None), "__name__", "?")
+    names = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+    if own not in names:
+        raise Unsupported(f"numpy.{own}.reduce")
+    axes = tuple(range(rank_of(input))) if axis is None else axis
+    return call_method(node, names[own], input, axes, keepdims=settings.get("keepdims", False))
+
+
 @entry("op:cumsum")
 def cumsum(node: Node, input: Value, dim: int, dtype: Any = None) -> str:
     """Running sums along an axis."""

@@ -10,9 +10,10 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import NotHereError
+from ...fx.capture_context import source_text
 from ...fx.node import Node, map_aggregate
 from ..dims import UNBOUNDED
-from ..formulas import Call, Formula, Size, symbols_of, text_of
+from ..formulas import SIGNS, Call, Formula, Size, symbols_of, text_of
 from ..program import ExportedProgram
 from ..signature import InputKind, OutputKind, TensorArgument
 from ..translation import function_name, take_apart
@@ -21,7 +22,7 @@ from .library import needed_blocks
 from .table import TABLE, Unsupported
 from .values import TYPES, Scalar, Value, cpp_type, shape_text, sizes
 
-__all__ = ["CppExportError", "Input", "Step", "Translation"]
+__all__ = ["CppExportError", "Input", "Step", "Translation", "translate"]
 
 FAMILIES = (elementwise, movement, networks, reductions)
 """The modules whose import fills the table."""
@@ -47,6 +48,8 @@ KEYWORDS = frozenset(
 class CppExportError(NotHereError):
     """A program that cannot become C++: the op and its line are named."""
 
+    op: str | None = None  # the op whose entry does not know these settings
+
 
 class Input(NamedTuple):
     """An input of the program: the user's, or a weight with its path."""
@@ -65,23 +68,42 @@ class Step(NamedTuple):
 
     name: str
     text: str
-    line: str | None
+    origin: str
     is_number: bool
+
+
+def translate(program: ExportedProgram, name: str) -> Translation:
+    """Return the translation of a program.
+
+    Ops without an entry are taken apart, and those whose entries do not know their settings.
+
+    Raises: CppExportError: what they are made of cannot be translated either.
+    """
+    apart: set[str] = set()
+    first_error: CppExportError | None = None
+    while True:
+        try:
+            return Translation(program, take_apart(program, TABLE, apart), name)
+        except CppExportError as error:
+            first_error = first_error or error
+            if error.op is None or error.op in apart:
+                raise first_error from None
+            apart.add(error.op)
 
 
 class Translation:
     """The translation of one program.
 
     Args:
-        program: the program.
+        original: the program.
+        program: the same, of ops that have an entry.
         name: the namespace, and the name of the files.
 
     Raises: CppExportError: it calls what C++ programs have not.
     """
 
-    def __init__(self, program: ExportedProgram, name: str) -> None:
-        self.original, self.name = program, name
-        self.program = take_apart(program, TABLE)
+    def __init__(self, original: ExportedProgram, program: ExportedProgram, name: str) -> None:
+        self.original, self.program, self.name = original, program, name
         self.values: dict[Node, Any] = {}
         self.names: set[str] = set(KEYWORDS)
         self.inputs: list[Input] = []
@@ -145,10 +167,12 @@ class Translation:
         try:
             result = translate(node, *args, **kwargs)
         except Unsupported as error:
-            raise self.refused(node, f"{short}: {error}") from None
+            refused = self.refused(node, f"{short}: {error}")
+            refused.op = short if name.startswith("op:") else None
+            raise refused from None
         variable = self.unique(self.size_name(node) or node.name)
         is_number = isinstance(result, Scalar)
-        self.steps.append(Step(variable, str(result), node.meta.get("line"), is_number))
+        self.steps.append(Step(variable, str(result), origin_of(node), is_number))
         if is_number:
             self.values[node] = Scalar(variable)
         elif "shape" in node.meta:
@@ -178,7 +202,9 @@ class Translation:
                     "export.cpp", f"the program writes into its input {spec.target}"
                 )
             if not isinstance(node, Node) or not isinstance(self.values[node], Value):
-                raise CppExportError("export.cpp", f"the program returns {node}, which is no tensor")
+                raise CppExportError(
+                    "export.cpp", f"the program returns {node}, which is no tensor"
+                )
             if spec.kind is OutputKind.USER_OUTPUT:
                 results.append(self.values[node])
             elif spec.target in by_path:
@@ -197,6 +223,7 @@ class Translation:
         self.steps = kept[::-1]
 
     def refused(self, node: Node, message: str) -> CppExportError:
+        """Return the error for a node that cannot be translated."""
         line = node.meta.get("line") or "?"
         return CppExportError(
             "export.cpp", f"{line}: {message} to C++",
@@ -212,7 +239,7 @@ class Translation:
         includes = "\n".join(f"#include <{name}>" for name in INCLUDES)
         return (
             f"// {self.name}.hpp: a program of edutorch as C++17, to be read from its end: the\n"
-            "// class Program has a line for each step, with the line of Python that it comes from.\n"
+            "// class Program has a line for each step, and the line of Python that it is of.\n"
             f"#pragma once\n\n{includes}\n\n"
             "#ifdef EDU_USE_CBLAS\n#include <cblas.h>\n#endif\n\n"
             f"namespace {self.name} {{\n\nnamespace edu {{\n\n{blocks}\n}}  // namespace edu\n\n"
@@ -266,12 +293,12 @@ class Translation:
         yield f"  // Returns {returned}. A wrong size throws std::invalid_argument."
         yield f"  {self.result_type()} operator()({parameters}){constant} {{"
         yield from self.checks()
-        line: str | None = None
+        origin = ""
         for step in self.steps:
-            if step.line != line and step.line:
-                yield f"    // {step.line}{source_of(step.line)}"
-            line = step.line or line
-            comment = f"  // {step.line}" if step.line else ""
+            if step.origin and step.origin != origin:
+                yield f"    // {step.origin}{quoted_source(step.origin)}"
+            origin = step.origin or origin
+            comment = f"  // {step.origin}" if step.origin else ""
             yield f"    const auto {step.name} = {step.text};{comment}"
         for name, text in self.writes:
             yield f"    {name} = {text};"
@@ -346,10 +373,17 @@ def formula_code(formula: Formula, seen: Mapping[Size, str]) -> str:
         left, right = formula_code(formula.left, seen), formula_code(formula.right, seen)
         if formula.op == "floordiv":
             return f"edu::quotient({left}, {right})"
-        return f"({left} {dict(add='+', sub='-', mul='*')[formula.op]} {right})"
+        return f"({left} {SIGNS[formula.op]} {right})"
     return str(formula)
 
 
-def source_of(line: str) -> str:
-    """Return the text of a line of Python, where it can be found; else nothing."""
-    return ""
+def origin_of(node: Node) -> str:
+    """Return where a node comes from: the line of Python, or the module where no line is known."""
+    line, module = node.meta.get("line"), node.meta.get("module")
+    return line or (f"module {module}" if module else "")
+
+
+def quoted_source(origin: str) -> str:
+    """Return the text of a line of Python as the end of a comment, where it can be found."""
+    text = source_text(origin) if ":" in origin else ""
+    return f": {text}" if text else ""

@@ -33,7 +33,7 @@ def find_compiler() -> list[str]:
     Raises: ExtensionError: there is none; what to install is said.
     """
     wanted = shlex.split(os.environ.get("CXX", ""))
-    for command in ([wanted] if wanted else [["c++"], ["g++"], ["clang++"]]):
+    for command in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if shutil.which(command[0]):
             return command
     raise ExtensionError(
@@ -50,7 +50,10 @@ def install_hint() -> str:
         return "xcode-select --install"
     if sys.platform == "win32":
         return "in WSL: sudo apt install g++ python3-dev"
-    return "Debian, Ubuntu: sudo apt install g++ python3-dev; Fedora: sudo dnf install gcc-c++ python3-devel"
+    return (
+        "Debian, Ubuntu: sudo apt install g++ python3-dev; "
+        "Fedora: sudo dnf install gcc-c++ python3-devel"
+    )
 
 
 def nanobind_folder() -> Path:

@@ -58,7 +58,9 @@ def load_inline(
     docs = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
     check_names(name, docs)
     flags = list(extra_cflags or []), list(extra_ldflags or [])
-    path = build_extension(name, module_source(name, sources, docs), flags, build_directory, verbose)
+    path = build_extension(
+        name, module_source(name, sources, docs), flags, build_directory, verbose
+    )
     return wrapped(name, imported(name, path), docs)
 
 
@@ -77,7 +79,9 @@ def module_source(name: str, sources: Sequence[str], functions: Mapping[str, str
     for number, source in enumerate(sources):  # messages of the compiler name lines of this text
         parts.append(f'#line 1 "{name}{number or ""}.cpp"\n{source}\n')
     lines = [f"  module.def({quoted(f)}, &{f}, {quoted(doc)});" for f, doc in functions.items()]
-    parts.append(f'#line 1 "functions"\nNB_MODULE({name}, module) {{\n' + "\n".join(lines) + "\n}\n")
+    parts.append(
+        f'#line 1 "functions"\nNB_MODULE({name}, module) {{\n' + "\n".join(lines) + "\n}\n"
+    )
     return "\n".join(parts)
 
 

@@ -92,7 +92,7 @@ void add_columns(const T* source, Index channels, const Shape& image, const Wind
 
 // conv: a convolution over the axes behind (batch, channels), in groups of channels.
 template <class T>
-Tensor<T> conv(const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias,
+[[gnu::noinline]] Tensor<T> conv(const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias,
                const Window& window, Index groups) {
   const Shape image = last_sizes(x.shape, window.kernel.rank), outputs = window.outputs(x.shape);
   const Index batch = x.size(0), channels = x.size(1) / groups, filters = weight.size(0) / groups;
@@ -120,7 +120,7 @@ Tensor<T> conv(const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bia
 
 // conv_transpose: the gradient of `conv` by its input, whose last axes have the sizes `image`.
 template <class T>
-Tensor<T> conv_transpose(const Tensor<T>& x, const Tensor<T>& weight, const Shape& image,
+[[gnu::noinline]] Tensor<T> conv_transpose(const Tensor<T>& x, const Tensor<T>& weight, const Shape& image,
                          const Window& window, Index groups) {
   const Shape outputs = last_sizes(x.shape, window.kernel.rank);
   const Index batch = x.size(0), filters = weight.size(0) / groups, channels = weight.size(1);
@@ -145,7 +145,7 @@ Tensor<T> conv_transpose(const Tensor<T>& x, const Tensor<T>& weight, const Shap
 
 // conv_weight_grad: the gradient of `conv` by its filters, from that of its result.
 template <class T>
-Tensor<T> conv_weight_grad(const Tensor<T>& x, const Tensor<T>& g, const Window& window,
+[[gnu::noinline]] Tensor<T> conv_weight_grad(const Tensor<T>& x, const Tensor<T>& g, const Window& window,
                            Index groups) {
   const Shape image = last_sizes(x.shape, window.kernel.rank);
   const Shape outputs = last_sizes(g.shape, window.kernel.rank);

@@ -1,6 +1,6 @@
 // reshape: the same elements in another shape; -1 stands for what is left.
 template <class T>
-Tensor<T> reshape(const Tensor<T>& x, Shape shape) {
+[[gnu::noinline]] Tensor<T> reshape(const Tensor<T>& x, Shape shape) {
   Index open = -1, known = 1;
   for (Index axis = 0; axis < shape.rank; ++axis) {
     if (shape[axis] == -1) open = axis;
@@ -15,7 +15,7 @@ Tensor<T> reshape(const Tensor<T>& x, Shape shape) {
 
 // strided: the elements at offset + Σ position · stride.
 template <class T>
-Tensor<T> strided(const Tensor<T>& x, Index offset, const Shape& shape, const Shape& strides) {
+[[gnu::noinline]] Tensor<T> strided(const Tensor<T>& x, Index offset, const Shape& shape, const Shape& strides) {
   Tensor<T> result(shape);
   const Index width = shape.rank == 0 ? 1 : shape[shape.rank - 1];
   const Index step = shape.rank == 0 ? 0 : strides[shape.rank - 1];
@@ -148,6 +148,18 @@ Tensor<T> stack(const std::vector<Tensor<T>>& parts, Index dim) {
   std::vector<Tensor<T>> wider;
   for (const Tensor<T>& part : parts) wider.push_back(unsqueeze(part, dim));
   return cat(wider, dim);
+}
+
+// repeat: a tensor repeated along its axes, of which it may get more in front.
+template <class T>
+Tensor<T> repeat(const Tensor<T>& x, const Shape& repeats) {
+  Tensor<T> result = x;
+  while (result.shape.rank < repeats.rank) result = unsqueeze(result, 0);
+  for (Index axis = 0; axis < repeats.rank; ++axis) {
+    const std::vector<Tensor<T>> parts(static_cast<std::size_t>(repeats[axis]), result);
+    result = parts.empty() ? slice(result, axis, 0, 0, 1) : cat(parts, axis);
+  }
+  return result;
 }
 
 // index_select: elements of an axis by their numbers.

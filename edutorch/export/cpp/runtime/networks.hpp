@@ -235,20 +235,30 @@ double total_weight(const Tensor<Index>& target, const Tensor<T>& weight, Index 
   return total;
 }
 
-// nll_loss: minus the log-probability of the classes: (n, c, …) and (n, …), summed or averaged.
+// nll_losses: minus the log-probability of each sample's class: (n, c, …) and (n, …).
 template <class T>
-Tensor<T> nll_loss(const Tensor<T>& x, const Tensor<Index>& target, const Tensor<T>& weight,
-                   Index ignore_index, bool averages) {
+Tensor<T> nll_losses(const Tensor<T>& x, const Tensor<Index>& target, const Tensor<T>& weight,
+                     Index ignore_index) {
   const Index axis = x.shape.rank == 1 ? 0 : 1, classes = x.size(axis);
   const Index inner = x.shape.strides_from(axis);
-  double total = 0;
+  Tensor<T> result(target.shape);
   for (Index i = 0; i < target.count(); ++i) {
     const Index number = class_of(target.data()[i], classes, ignore_index);
     if (number < 0) continue;
-    const double factor = weight ? static_cast<double>(weight.data()[number]) : 1.0;
-    const Index place = (i / inner * classes + number) * inner + i % inner;
-    total -= factor * static_cast<double>(x.data()[place]);
+    const T loss = -x.data()[(i / inner * classes + number) * inner + i % inner];
+    result.data()[i] = weight ? loss * weight.data()[number] : loss;
   }
+  return result;
+}
+
+// nll_loss: the sum, or the average, of `nll_losses`.
+template <class T>
+Tensor<T> nll_loss(const Tensor<T>& x, const Tensor<Index>& target, const Tensor<T>& weight,
+                   Index ignore_index, bool averages) {
+  const Tensor<T> losses = nll_losses(x, target, weight, ignore_index);
+  double total = 0;
+  for (Index i = 0; i < losses.count(); ++i) total += static_cast<double>(losses.data()[i]);
+  const Index classes = x.size(x.shape.rank == 1 ? 0 : 1);
   if (averages) total /= total_weight(target, weight, classes, ignore_index);
   return full<T>({}, static_cast<T>(total));
 }

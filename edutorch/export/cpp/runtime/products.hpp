@@ -59,7 +59,7 @@ std::vector<T> transposed(const T* matrix, Index rows, Index columns) {
 
 // linear: x · wᵀ + b over the last axis.
 template <class T>
-Tensor<T> linear(const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias) {
+[[gnu::noinline]] Tensor<T> linear(const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias) {
   const Index n = weight.size(0), k = weight.size(1), m = k == 0 ? 0 : x.count() / k;
   Shape shape = x.shape;
   shape[shape.rank - 1] = n;
@@ -73,7 +73,7 @@ Tensor<T> linear(const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& b
 
 // matmul: a product of matrices, of each pair of a batch; vectors are rows and columns.
 template <class T>
-Tensor<T> matmul(const Tensor<T>& a, const Tensor<T>& b) {
+[[gnu::noinline]] Tensor<T> matmul(const Tensor<T>& a, const Tensor<T>& b) {
   Shape left = a.shape, right = b.shape;
   if (left.rank == 1) left = Shape{1, left[0]};
   if (right.rank == 1) right = Shape{right[0], 1};
