@@ -33,9 +33,9 @@ F.cross_entropy(reader(images), labels).backward()
 def check(cell_outputs: list[Any]) -> None:
     """Each form answers as the network, and each has a picture of the same boxes."""
     text = printed(cell_outputs)
-    found = dict(re.findall(r"(\w[\w +]*): largest difference (\S+)", text))
-    assert set(FORMS) <= set(found) <= {*FORMS, "C++"}
-    assert all(float(value) < 1e-5 for value in found.values())
+    said = dict(re.findall(r"(\w[\w +]*): largest difference (\S+)", text))
+    assert set(FORMS) <= set(said) <= {*FORMS, "C++"}
+    assert all(float(value) < 1e-5 for value in said.values())
     assert percent(r"([\d.]+)% of 397 new digits", cell_outputs) > 88
     assert ends_with_step(cell_outputs, 100)
     pictures = pictures_of(cell_outputs)

@@ -47,3 +47,13 @@ def test_compiled_functions_and_modules_are_drawn():
 def test_symbolic_graphs_are_drawn():
     traced = fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
     assert [n.label for n in viz.draw(traced.graph).whole.graph.nodes] == ["input", "0", "1"]
+
+
+def test_an_exported_program_is_drawn_with_its_sizes_as_symbols():
+    batch = torch.export.Dim("batch", max=8)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2))
+    program = torch.export.export(
+        model, (torch.ones(2, 3, 2),), dynamic_shapes={"input": {0: batch}}
+    )
+    table = viz.draw(program.graph).table()
+    assert "batch×3×2 float32" in table and "batch×2 float32" in table

@@ -6,6 +6,6 @@ user's cache. See README.md for an op with a derivative.
 
 from __future__ import annotations
 
-from .inline import ExtensionError, load_inline
+from .loading import ExtensionError, load_inline
 
 __all__ = ["ExtensionError", "load_inline"]

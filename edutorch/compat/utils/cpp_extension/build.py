@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...backends.platform import IS_MACOS, IS_WINDOWS
 from ...errors import EdutorchError, missing_extra
 from ...kernels.disk_cache import user_cache_folder
 
@@ -46,9 +47,9 @@ def find_compiler() -> list[str]:
 
 def install_hint() -> str:
     """Return how a compiler is installed on this operating system."""
-    if sys.platform == "darwin":
+    if IS_MACOS:
         return "xcode-select --install"
-    if sys.platform == "win32":
+    if IS_WINDOWS:
         return "in WSL: sudo apt install g++ python3-dev"
     return (
         "Debian, Ubuntu: sudo apt install g++ python3-dev; "
@@ -96,7 +97,7 @@ def build_extension(
     nanobind = nanobind_folder()
     compiler = find_compiler()
     includes = include_flags(nanobind)
-    shared = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
+    shared = ["-undefined", "dynamic_lookup"] if IS_MACOS else []
     command = [*compiler, *FLAGS, *includes]
     built = digest(" ".join([*command, sys.version]), str(version_of(nanobind)))
     runtime = nanobind_object(command, nanobind, built, verbose)
