@@ -48,7 +48,7 @@ def _overload_method(func: T) -> T:
 def export(fn: T) -> T:
     """Return the method: a scripted module has it besides `forward`, in its file too.
 
-    >>> export(len) is len
+    >>> edutorch.jit.export(len) is len
     True
     """
     return mark(fn, "export")
