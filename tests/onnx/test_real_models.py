@@ -98,3 +98,26 @@ def test_every_value_agrees_with_onnxruntime(file: str):
         if not error <= TOLERANCE * max(np.abs(right).max(initial=0), 1e-6):
             wrong.append(f"{name}: {error} of {np.abs(right).max(initial=0)}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_five_seconds_of_sound_agree():
+    """silero_vad.onnx hears a signal window by window; its state is carried by the caller."""
+    found = [path for path in model_files() if path.name == "silero_vad.onnx"]
+    if not found:
+        pytest.skip("silero-vad is not installed")
+    rng, count = np.random.default_rng(0), 5 * 16000
+    time = np.arange(count) / 16000
+    tone = 0.3 * np.sin(2 * np.pi * 220 * time) * (np.sin(3 * np.pi * time) > 0)
+    signal = (tone + 0.02 * rng.standard_normal(count)).astype(np.float32)
+    session = runtime.InferenceSession(str(found[0]), providers=["CPUExecutionProvider"])
+    module, rate = torch.onnx.load(str(found[0])), np.array(16000, np.int64)
+    first, context = np.zeros((2, 1, 128), np.float32), np.zeros((1, 64), np.float32)
+    second = torch.from_numpy(first.copy())
+    for start in range(0, count - 511, 512):
+        window = np.concatenate([context, signal[None, start : start + 512]], 1)
+        context = window[:, -64:]
+        right, first = session.run(None, {"input": window, "state": first, "sr": rate})
+        with torch.no_grad():
+            heard, second = module(torch.from_numpy(window), second, torch.tensor(16000))
+        np.testing.assert_allclose(heard.numpy(), right, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(second.numpy(), first, rtol=0, atol=1e-4)
