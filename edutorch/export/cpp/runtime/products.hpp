@@ -29,6 +29,7 @@ template <class T>
 void product(const T* a, const T* b, T* c, Index m, Index k, Index n) {
   Index i = 0;
   for (; i + 4 <= m; i += 4) product_rows<4>(a + i * k, b, c + i * n, k, n);
+  for (; i + 2 <= m; i += 2) product_rows<2>(a + i * k, b, c + i * n, k, n);
   for (; i < m; ++i) product_rows<1>(a + i * k, b, c + i * n, k, n);
 }
 #ifdef EDU_USE_CBLAS
@@ -51,8 +52,14 @@ template <class T>
 std::vector<T> transposed(const T* matrix, Index rows, Index columns) {
   std::vector<T> result(static_cast<std::size_t>(rows * columns));
   T* out = result.data();
-  for (Index i = 0; i < rows; ++i) {
-    for (Index j = 0; j < columns; ++j) out[j * rows + i] = matrix[i * columns + j];
+  constexpr Index side = 16;  // square by square, which stays in the cache
+  for (Index top = 0; top < rows; top += side) {
+    for (Index left = 0; left < columns; left += side) {
+      const Index bottom = std::min(rows, top + side), right = std::min(columns, left + side);
+      for (Index j = left; j < right; ++j) {
+        for (Index i = top; i < bottom; ++i) out[j * rows + i] = matrix[i * columns + j];
+      }
+    }
   }
   return result;
 }
