@@ -1,35 +1,32 @@
-// product: c += a · b for matrices (m, k) and (k, n), row by row.
+// product_panel: some rows of c += a · b, for 8 columns of b, which lie together in `panel`.
 template <Index Rows, class T>
-void product_rows(const T* a, const T* b, T* c, Index k, Index n) {
-  constexpr Index width = 8;  // 4 rows of 8 sums stay in registers
-  Index j = 0;
-  for (; j + width <= n; j += width) {
-    T sums[Rows][width];
+void product_panel(const T* a, const T* panel, T* c, Index k, Index n, Index width) {
+  T sums[Rows][8] = {};  // these stay in registers
+  for (Index p = 0; p < k; ++p) {
     for (Index i = 0; i < Rows; ++i) {
-      for (Index v = 0; v < width; ++v) sums[i][v] = c[i * n + j + v];
-    }
-    for (Index p = 0; p < k; ++p) {
-      for (Index i = 0; i < Rows; ++i) {
-        for (Index v = 0; v < width; ++v) sums[i][v] += a[i * k + p] * b[p * n + j + v];
-      }
-    }
-    for (Index i = 0; i < Rows; ++i) {
-      for (Index v = 0; v < width; ++v) c[i * n + j + v] = sums[i][v];
+      for (Index v = 0; v < 8; ++v) sums[i][v] += a[i * k + p] * panel[p * 8 + v];
     }
   }
-  for (; j < n; ++j) {
-    for (Index i = 0; i < Rows; ++i) {
-      T sum = c[i * n + j];
-      for (Index p = 0; p < k; ++p) sum += a[i * k + p] * b[p * n + j];
-      c[i * n + j] = sum;
-    }
+  for (Index i = 0; i < Rows; ++i) {
+    for (Index v = 0; v < width; ++v) c[i * n + v] += sums[i][v];
   }
 }
+
+// product: c += a · b for matrices (m, k) and (k, n), row by row.
 template <class T>
 void product(const T* a, const T* b, T* c, Index m, Index k, Index n) {
-  Index i = 0;
-  for (; i + 4 <= m; i += 4) product_rows<4>(a + i * k, b, c + i * n, k, n);
-  for (; i < m; ++i) product_rows<1>(a + i * k, b, c + i * n, k, n);
+  std::vector<T> packed(static_cast<std::size_t>(k * 8));
+  T* panel = packed.data();
+  for (Index j = 0; j < n; j += 8) {
+    const Index width = std::min<Index>(n - j, 8);
+    for (Index p = 0; p < k; ++p) {
+      for (Index v = 0; v < width; ++v) panel[p * 8 + v] = b[p * n + j + v];
+    }
+    Index i = 0;
+    for (; i + 4 <= m; i += 4) product_panel<4>(a + i * k, panel, c + i * n + j, k, n, width);
+    for (; i + 2 <= m; i += 2) product_panel<2>(a + i * k, panel, c + i * n + j, k, n, width);
+    for (; i < m; ++i) product_panel<1>(a + i * k, panel, c + i * n + j, k, n, width);
+  }
 }
 #ifdef EDU_USE_CBLAS
 inline void product(const float* a, const float* b, float* c, Index m, Index k, Index n) {
@@ -51,8 +48,14 @@ template <class T>
 std::vector<T> transposed(const T* matrix, Index rows, Index columns) {
   std::vector<T> result(static_cast<std::size_t>(rows * columns));
   T* out = result.data();
-  for (Index i = 0; i < rows; ++i) {
-    for (Index j = 0; j < columns; ++j) out[j * rows + i] = matrix[i * columns + j];
+  constexpr Index side = 16;  // square by square, which stays in the cache
+  for (Index top = 0; top < rows; top += side) {
+    for (Index left = 0; left < columns; left += side) {
+      const Index bottom = std::min(rows, top + side), right = std::min(columns, left + side);
+      for (Index j = left; j < right; ++j) {
+        for (Index i = top; i < bottom; ++i) out[j * rows + i] = matrix[i * columns + j];
+      }
+    }
   }
   return result;
 }
