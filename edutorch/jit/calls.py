@@ -168,9 +168,9 @@ def call_class(translator: Translation, node: ast.Call, value: type) -> ast.expr
         )  # fmt: skip
     args, keywords = arguments(translator, node)
     # The reader of PyTorch knows no defaults of named tuples.
-    given = {*value._fields[: len(args)], *(keyword.arg for keyword in keywords)}  # type: ignore[attr-defined]
+    passed = {*value._fields[: len(args)], *(keyword.arg for keyword in keywords)}  # type: ignore[attr-defined]
     for field, default in value._field_defaults.items():  # type: ignore[attr-defined]
-        if field not in given:
+        if field not in passed:
             keywords.append(ast.keyword(field, translator.constant(node, default)))
     return ast.Call(dotted(name), args, keywords)
 

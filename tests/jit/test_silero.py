@@ -6,9 +6,6 @@ sound go through each in chunks of 512 samples, with the state carried. The safe
 third file is written here, from the archive's weights.
 """
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,6 +13,7 @@ import edutorch as torch
 from edutorch import Tensor, nn
 from edutorch.nn import functional as F
 from tests.oracle import require_torch
+from tests.wheels import wheel_folder
 
 RATE, CHUNK, CONTEXT = 16_000, 512, 64
 TOLERANCE = 1e-5
@@ -24,12 +22,7 @@ TOLERANCE = 1e-5
 @pytest.fixture(scope="module")
 def folder():
     """Return the folder with the three files."""
-    spec = importlib.util.find_spec("silero_vad")
-    if spec is None or spec.origin is None:
-        pytest.skip(
-            "NOT TESTED: the three files of silero-vad agree; `pip install --no-deps silero-vad`"
-        )
-    return Path(spec.origin).parent / "data"
+    return wheel_folder("silero_vad") / "data"
 
 
 def voiced(seconds=5):

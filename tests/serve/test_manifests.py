@@ -41,10 +41,10 @@ def test_a_containerfile(tmp_path):
     )
     paths = write_manifest("container", settings, tmp_path / "out")
     assert [path.name for path in paths] == ["Containerfile"]
-    found = instructions(tmp_path / "out")
-    assert json.loads(found["COPY"]) == ["my models", "/models"]
-    assert found["USER"] == "1000:1000" and found["STOPSIGNAL"] == "SIGTERM"
-    assert json.loads(found["CMD"]) == [
+    parsed = instructions(tmp_path / "out")
+    assert json.loads(parsed["COPY"]) == ["my models", "/models"]
+    assert parsed["USER"] == "1000:1000" and parsed["STOPSIGNAL"] == "SIGTERM"
+    assert json.loads(parsed["CMD"]) == [
         "python", "-m", "edutorch", "serve", "/models", "--host", "0.0.0.0", "--allow-host", "*",
         "--batch-delay", "0.001", "--workers", "2", "--max-body", "100000000", "--reload", "1.0",
         "--allow-control", "--trust-handler", "/models/mlp/1/handler.py",
@@ -65,10 +65,10 @@ def test_what_a_containerfile_says_runs_and_its_health_check_passes(tmp_path):
     trusted = ["--trust-handler", str(folder / "handler.py")]
     words = [str(tmp_path / "models"), "--manifest", "container", "--max-body", "100000000"]
     assert main(["serve", *words, "-o", str(tmp_path / "out"), *trusted]) == 0
-    found = instructions(tmp_path / "out")
+    parsed = instructions(tmp_path / "out")
     command = [
         word.replace("/models", str(tmp_path / "models"), 1) if word[:7] == "/models" else word
-        for word in json.loads(found["CMD"])
+        for word in json.loads(parsed["CMD"])
     ]
     # PORT is 0 here, so that the test takes a free one; the check asks the one that was taken.
     process = subprocess.Popen(
@@ -77,7 +77,7 @@ def test_what_a_containerfile_says_runs_and_its_health_check_passes(tmp_path):
     )  # fmt: skip
     try:
         port = process.stdout.readline().strip().rstrip("/").rpartition(":")[2]
-        _, _, code = json.loads(found["HEALTHCHECK"].removeprefix("CMD "))
+        _, _, code = json.loads(parsed["HEALTHCHECK"].removeprefix("CMD "))
         check = [sys.executable, "-c", code]
         wait_until(lambda: subprocess.run(check, env={"PORT": port}).returncode == 0)
     finally:

@@ -130,5 +130,5 @@ def running_extreme(
         value = b.op("Where", has_nan, b.const(math.nan, dtype), value)
     place = b.op("ArgMax", b.cast(hits, np.int32), axis=-1, select_last_index=1, keepdims=0)
     back = np.argsort(order).tolist()
-    found = b.op("Transpose", b.op("Squeeze", value, last), perm=back)
-    return found, b.op("Transpose", place, perm=back)
+    element = b.op("Transpose", b.op("Squeeze", value, last), perm=back)
+    return element, b.op("Transpose", place, perm=back)
