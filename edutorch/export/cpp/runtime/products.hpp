@@ -1,14 +1,18 @@
 // product_panel: some rows of c += a · b, for 8 columns of b, which lie together in `panel`.
 template <Index Rows, class T>
 void product_panel(const T* a, const T* panel, T* c, Index k, Index n, Index width) {
-  T sums[Rows][8] = {};  // these stay in registers
+  T sums[Rows * 8] = {};  // these stay in registers
   for (Index p = 0; p < k; ++p) {
     for (Index i = 0; i < Rows; ++i) {
-      for (Index v = 0; v < 8; ++v) sums[i][v] += a[i * k + p] * panel[p * 8 + v];
+      const T x = a[i * k + p];
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 1  // unrolled here, g++ no longer turns the eight sums into one vector
+#endif
+      for (Index v = 0; v < 8; ++v) sums[i * 8 + v] += x * panel[p * 8 + v];
     }
   }
   for (Index i = 0; i < Rows; ++i) {
-    for (Index v = 0; v < width; ++v) c[i * n + v] += sums[i][v];
+    for (Index v = 0; v < width; ++v) c[i * n + v] += sums[i * 8 + v];
   }
 }
 
