@@ -35,6 +35,10 @@ _EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
     "onnx": ("models in ONNX's format", {
         "onnx": "onnx", "onnx-ir": "onnx_ir", "onnxruntime": "onnxruntime",
     }),
+    "cpp": ("ops in C++, by load_inline", {"nanobind": "nanobind"}),
+    "serve": ("models over HTTP", {
+        "starlette": "starlette", "uvicorn": "uvicorn", "prometheus-client": "prometheus_client",
+    }),
     "classroom": ("grading a class", {"landlockpy": "landlockpy", "seccompy": "seccompy"}),
     "cuda": ("NVIDIA GPUs", {
         "cupy-cuda13x": "cupy", "nvmath-python": "nvmath", "nvidia-cudnn-frontend": "cudnn",

@@ -114,6 +114,25 @@ def test_gradients_are_never_lost_silently(example):
 
 @compiles
 @pytest.mark.slow
+def test_the_example_runs_in_a_notebook():
+    """In a kernel of Jupyter, as a lesson would: the op, its derivative, and a wrong source."""
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    example = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[0]
+    cells = [
+        "import edutorch as torch\n" + example,
+        'load_inline("wrong", "int f() { return unknown; }", functions="f")',
+    ]
+    cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, kernel_name="python3", allow_errors=True).execute()
+    (gradient,), (error,) = (cell.outputs for cell in notebook.cells)
+    assert gradient.data["text/plain"] == "tensor([-0.0000, -0.5000,  0.0600])"
+    assert error.ename == "ExtensionError"
+    assert "wrong.cpp:1" in error.evalue
+
+
+@compiles
+@pytest.mark.slow
 def test_doubles_numbers_tuples_and_exceptions(tmp_path):
     pytest.importorskip("nanobind")
     docs = {"scaled": "Scale and transpose.", "refuse": 'Refuse "negative" numbers.'}
