@@ -396,8 +396,8 @@ PRIM: dict[str, Operator] = {
     "dtype": type_as_number, "device": lambda input: input.device, "data": lambda input: input.data,
     "shape": size, "layout": lambda input: 0, "grad": lambda input: input.grad,
     "requires_grad": lambda input: input.requires_grad,
-    "is_cuda": lambda input: input.device.type == "cuda", "is_cpu": lambda input:
-    input.device.type == "cpu", "is_meta": lambda input: input.device.type == "meta",
+    "is_cuda": lambda input: input.is_cuda, "is_cpu": lambda input: input.is_cpu,
+    "is_meta": lambda input: input.is_meta,
     "is_sparse": lambda input: False, "is_quantized": lambda input: False,
     "is_mkldnn": lambda input: False, "is_mps": lambda input: False, "is_xla": lambda input: False,
     "is_xpu": lambda input: False, "is_nested": lambda input: False,
