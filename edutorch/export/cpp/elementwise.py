@@ -131,6 +131,13 @@ for _name, _expression in (EXPRESSIONS | PREDICATES).items():
     register(_name, _expression, [other for other, own in NUMPY_NAMES.items() if own == _name])
 
 
+@entry("op:bitwise_not", "numpy:bitwise_not", "numpy:invert")
+def bitwise_not(node: Node, input: Any) -> str:
+    """All bits turned over; of a bool, its opposite."""
+    dtype = dtype_of(node.meta["dtype"])
+    return call("logical_not" if dtype.kind == "b" else "bitwise_not", dtype, input)
+
+
 @entry("op:add", "op:sub", "numpy:add", "numpy:subtract")
 def add_or_subtract(node: Node, input: Any, other: Any, alpha: float = 1, **settings: Any) -> str:
     """input ± alpha · other; of bools, either."""
