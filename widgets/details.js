@@ -1,5 +1,5 @@
 // What is known about the chosen node: its numbers and its derivative formulas.
-import { formatNumber, formatSize, formatWhole, sizeOf } from "./numbers.js";
+import { formatNumber, formatSize, formatWhole, shapeText, sizeOf } from "./numbers.js";
 import { formula } from "./formula.js";
 import { write } from "./dom.js";
 
@@ -47,11 +47,11 @@ export class Details {
     if (!node) return;
     const title = child(this.element, "strong", node.variable ? `${node.variable} = ${node.label}` : node.label);
     title.className = "name";
-    const shape = node.shape.length > 0 ? node.shape.join("×") : "scalar";
+    const shape = shapeText(node);
     const written = node.version ? `version ${node.version + 1}` : "";
     const grey = node.differentiable ? "" : "no gradient";
     child(this.element, "span", [node.kind, node.module, shape, node.dtype, written, ...node.marks, grey].filter(Boolean).join(" · "));
-    const names = node.dtype.includes("float") ? namesOf(sizeOf(node)) : [];
+    const names = shape && node.dtype.includes("float") ? namesOf(sizeOf(node)) : [];
     for (const name of node.differentiable ? [...names, "gradient norm"] : names) {
       const field = child(this.element, "label", name);
       this.fields.set(name, child(field, "output", NOT_KNOWN));

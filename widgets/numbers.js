@@ -76,6 +76,17 @@ function trimmed(text, x) {
 }
 
 /**
+ * The shape of a node: its sizes, "scalar", or "" where the dtype begins with named sizes, as
+ * "batch×3 float32" of an exported program does.
+ * @param {{ shape: number[], dtype: string }} node
+ * @param {string} [separator]
+ */
+export function shapeText(node, separator = "×") {
+  if (node.shape.length > 0) return node.shape.join(separator);
+  return node.dtype.includes(" ") ? "" : "scalar";
+}
+
+/**
  * All numbers of a tiny tensor, as `whole` in edutorch/viz/tensors/summaries.py writes them.
  * @param {number[]} values
  * @param {boolean} scalar

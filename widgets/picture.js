@@ -1,5 +1,5 @@
 // The graph: Graphviz's SVG made safe, and the numbers of each step written into it.
-import { formatNumber, formatSize, formatWhole, isFew, sizeOf } from "./numbers.js";
+import { formatNumber, formatSize, formatWhole, isFew, shapeText, sizeOf } from "./numbers.js";
 import { CUT, MARK_SHAPES, lineWidth, roleOf, tint } from "./colours.js";
 import { setStyle, write } from "./dom.js";
 
@@ -167,7 +167,7 @@ function drawnNode(group, node) {
   const inside = node.inside ? `, ${node.inside} nodes inside` : "";
   const marks = node.marks.map((mark) => `, ${mark}`).join("");
   const written = node.version ? `, version ${node.version + 1}` : "";
-  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}${inside}, shape ${node.shape.join(" by ") || "scalar"}${marks}${written}`);
+  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}${inside}, shape ${shapeText(node, " by ") || node.dtype}${marks}${written}`);
   const lines = /** @type {SVGElement[]} */ ([...group.children].filter((child) => child.localName === "text"));
   if (node.kind === "constant") {
     lines[0]?.classList.add("name", "value");

@@ -24,6 +24,12 @@ describe("Details", () => {
     expect(told({ shape: [2] }).labels).toEqual(["mean-0.5000", "gradient norm0.2500"]);
     expect(told({ shape: [] }).labels).toEqual(["value-0.5", "gradient norm0.2500"]);
   });
+  it("tells the names of sizes, and no numbers, of a program that has not run", () => {
+    const { labels, text } = told({ shape: [], dtype: "batch×3 float32", differentiable: false });
+    expect(text).toContain("batch×3 float32");
+    expect(text).not.toContain("scalar");
+    expect(labels).toEqual([]);
+  });
   it("tells no mean of class labels", () => {
     expect(told({ dtype: "int64", differentiable: false }).labels).toEqual([]);
   });
