@@ -124,7 +124,7 @@ ECOSYSTEM := build/ecosystem/.venv
 ECOSYSTEM_PACKAGES = torchvision torchaudio timm transformers accelerate lightning torchmetrics einops
 # Only for `make test-long PART=ecosystem`: with these the environment has 1.4 GB.
 MORE_PACKAGES = fastai pyro-ppl kornia x-transformers sentence-transformers torchdiffeq skorch torchinfo
-RUN_ECOSYSTEM = HF_HUB_OFFLINE=1 $(ECOSYSTEM)/bin/python -m pytest -p edutorch.alias \
+RUN_ECOSYSTEM = HF_HUB_OFFLINE=1 EDUTORCH_KERNELS=wait $(ECOSYSTEM)/bin/python -m pytest -p edutorch.alias \
   --confcutdir=tests/ecosystem -p no:cacheprovider --durations=8
 test-ecosystem: build/ecosystem/.stamp
 	@$(RUN_ECOSYSTEM) -m "not slow" tests/ecosystem $(ARGS)

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..core.tensor import Tensor, wrap
-from ..errors import MissingExtraError
+from ..errors import ArgumentError, MissingExtraError
 from ..fx.node import Node
 from ..nn import Parameter
 from ..utils._pytree import tree_flatten, tree_unflatten
@@ -32,7 +32,7 @@ from .encoding import (
     encode_value,
 )  # fmt: skip
 from .errors import ProgramFileError
-from .program import CallSpec, ExportedProgram, ValueRange
+from .program import CallSpec, ExportedProgram, ValueRange, require_program
 from .signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -69,9 +69,12 @@ def save(
         f: a path or a binary file.
         extra_files: further texts by name; `load` returns those that it is asked for.
 
-    Raises: ExportError: an argument in the graph has no form in a file.
+    Raises:
+        ArgumentError: `ep` is no program.
+        ExportError: an argument in the graph has no form in a file.
     """
     require_safetensors("export.save")
+    require_program("export.save", ep)
     weights = {f"state/{name}": tensor for name, tensor in ep.state_dict.items()}
     weights |= {f"constant/{name}": tensor for name, tensor in ep.constants.items()}
     example = encode_example(ep, weights)
@@ -115,6 +118,8 @@ def load(
     Raises: ProgramFileError: it is no program, is damaged, or is of a newer version.
     """
     require_safetensors("export.load")
+    if not isinstance(f, str | os.PathLike) and not hasattr(f, "read"):
+        raise ArgumentError("export.load", f"f is a {type(f).__name__}, not a path or a file")
     try:
         with zipfile.ZipFile(f) as archive:
             parts = read_parts(archive)

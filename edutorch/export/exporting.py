@@ -70,6 +70,12 @@ def export(
             f"Expected `mod` to be an instance of `torch.nn.Module`, got {name}; a function "
             "becomes one as the forward of a class"
         )
+    if not isinstance(args, tuple | list):
+        name = type(args).__name__
+        raise ExportError(
+            f"Expecting `args` to be a tuple of example positional inputs, got {name}",
+            hint="a single argument is (x,)",
+        )
     args, kwargs = tuple(args), dict(kwargs or {})
     leaves, spec = tree_flatten((args, kwargs))
     arguments = Arguments(leaves, spec, argument_names(mod, args, kwargs))

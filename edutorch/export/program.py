@@ -11,6 +11,7 @@ import numpy as np
 from .. import dtypes
 from ..autograd import no_grad
 from ..core.tensor import Tensor
+from ..errors import ArgumentError
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule, set_at_path
 from ..fx.node import Node
@@ -412,3 +413,15 @@ class Guards:
 
     def wrong(self, name: str, message: str) -> ProgramInputError:
         return ProgramInputError("module", f"`{name}` {message}")
+
+
+def require_program(function: str, value: object) -> None:
+    """Refuse what is not an exported program.
+
+    Raises: ArgumentError: it is something else.
+    """
+    if not isinstance(value, ExportedProgram):
+        raise ArgumentError(
+            function, f"a {type(value).__name__} is not an ExportedProgram",
+            hint="torch.export.export(module, args) makes one of a module",
+        )  # fmt: skip

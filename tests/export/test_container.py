@@ -99,3 +99,18 @@ def test_extra_files_come_back():
     extra = {"note": ""}
     load(io.BytesIO(program_bytes()), extra_files=extra)
     assert extra == {"note": "hello"}
+
+
+def test_wrong_arguments_are_named(tmp_path):
+    layer = torch.nn.Linear(2, 2)
+    for refused in (
+        lambda: torch.export.save(layer, tmp_path / "layer.edu"),
+        lambda: torch.export.cpp(layer, tmp_path / "layer"),
+    ):
+        with pytest.raises(TypeError, match="a Linear is not an ExportedProgram"):
+            refused()
+    with pytest.raises(TypeError, match="f is a int, not a path or a file"):
+        torch.export.load(3)
+    with pytest.raises(RuntimeError, match="to be a tuple of example positional inputs"):
+        torch.export.export(layer, torch.ones(1, 2))
+    assert not list(tmp_path.iterdir())

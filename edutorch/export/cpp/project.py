@@ -15,7 +15,7 @@ from ... import dtypes
 from ...core.tensor import Tensor
 from ...utils._pytree import tree_flatten
 from ..formulas import evaluate, symbols_of
-from ..program import ExportedProgram
+from ..program import ExportedProgram, require_program
 from ..samples import run_at
 from .values import TYPES, cpp_type
 from .writer import Translation, described, translate
@@ -37,13 +37,16 @@ def cpp(
 
     Returns: The path of the header.
 
-    Raises: CppExportError: an op or a dtype has no form in C++; its line is named.
+    Raises:
+        ArgumentError: it is no program.
+        CppExportError: an op or a dtype has no form in C++; its line is named.
 
     >>> import tempfile
     >>> program = edutorch.export.export(nn.Linear(2, 3), (ones(4, 2),))
     >>> edutorch.export.cpp(program, tempfile.mkdtemp(), name="small").name
     'small.hpp'
     """
+    require_program("export.cpp", program)
     folder = Path(folder)
     name = identifier(name or folder.resolve().name)
     translation = translate(program, name)
