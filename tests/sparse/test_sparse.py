@@ -388,3 +388,12 @@ def test_a_reduction_that_does_not_fit(call, match):
     a = edutorch.eye(3).to_sparse_csr()
     with pytest.raises(RuntimeError, match=match):
         call(a, edutorch.ones(3, 2))
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_it_stays_on_its_device(layout):
+    sparse = getattr(edutorch.eye(3), f"to_sparse_{layout}")()
+    for moved in (sparse.cpu(), sparse.to("cpu"), sparse.to("cpu", edutorch.float64)):
+        assert moved.layout is sparse.layout
+        assert moved.device.type == "cpu"
+        assert moved.to_dense().sum() == 3
