@@ -164,13 +164,13 @@ def cpu(input: Tensor) -> Tensor:
     >>> tensor([1]).cpu().device
     device(type='cpu')
     """
-    return to(input, device="cpu")
+    return input.to(device="cpu")  # the method: a sparse tensor has its own
 
 
 @as_method
 def cuda(input: Tensor, device: DeviceLike = None) -> Tensor:
     """The tensor on the GPU. Raises: DeviceError: there is none."""
-    return to(input, device=backends.ACCELERATOR if device is None else device)
+    return input.to(device=backends.ACCELERATOR if device is None else device)
 
 
 TYPE_NAMES = {

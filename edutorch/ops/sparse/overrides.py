@@ -47,6 +47,12 @@ def in_place(name: str) -> Any:
     return twin
 
 
+def to(self: SparseTensor, *target: Any, **named: Any) -> SparseTensor:
+    """Convert the stored elements, or move them; itself if nothing changes."""
+    entries = self.entries.to(*target, **named)
+    return self if entries is self.entries else self.with_entries(entries)
+
+
 OVERRIDES |= {name: elementwise.of_values(name) for name in elementwise.KEEP_ZERO}
 OVERRIDES |= {name: elementwise.of_values(name) for name in elementwise.LINEAR}
 OVERRIDES |= {
@@ -61,6 +67,7 @@ OVERRIDES |= {
     "unbind": movement.unbind, "unsqueeze": movement.unsqueeze,
     "grad": grad,
 }  # fmt: skip
+OVERRIDES["to"] = to
 OVERRIDES |= {f"{name}_": in_place(name) for name in ("add", "sub", "mul", "div", "neg", "abs")}
 
 

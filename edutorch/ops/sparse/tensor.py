@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import backends
-from ...backends import Backend
 from ...backends.device import Device
 from ...backends.numpy import Array
 from ...core.autograd.graph import RemovableHandle
@@ -63,11 +62,6 @@ class SparseArray:
     def stored(self) -> Array:
         """The elements that are stored."""
         return self.entries._array
-
-    @property
-    def backend(self) -> Backend:
-        """What holds the stored elements."""
-        return backends.of(self.entries._array)
 
     @property
     def ndim(self) -> int:
