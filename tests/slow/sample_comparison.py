@@ -43,7 +43,8 @@ def torch_leaf(value: torch.Tensor) -> Leaf:
 
 def edutorch_leaf(value: Any) -> Leaf:
     """Return what is compared of edutorch's tensor."""
-    array = np.array(value.detach().cpu().numpy())
+    dense = value if value.layout is edutorch.strided else value.to_dense()
+    array = np.array(dense.detach().cpu().numpy())
     dtype = str(value.dtype).removeprefix("torch.")
     return Leaf(dtype, tuple(value.shape), array, value.requires_grad)
 
