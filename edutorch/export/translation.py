@@ -15,7 +15,9 @@ from ..fx.graph_module import GraphModule
 from .functions import name_of_function
 from .program import ExportedProgram
 
-__all__ = ["Unsupported", "function_name", "missing_ops", "registrar", "take_apart"]
+__all__ = [
+    "Unsupported", "function_name", "missing_ops", "registrar", "take_apart", "take_name",
+]  # fmt: skip
 
 Entry = Callable[..., Any]
 
@@ -38,6 +40,21 @@ def registrar(table: dict[str, Entry]) -> Callable[..., Callable[[Entry], Entry]
         return register
 
     return entry
+
+
+def take_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, with a number behind it if need be, and take it.
+
+    >>> from edutorch.export.translation import take_name
+    >>> take_name("add", {"add", "add_1"})
+    'add_2'
+    """
+    candidate, count = name, 0
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}_{count}"
+    taken.add(candidate)
+    return candidate
 
 
 def function_name(target: Any) -> str:

@@ -16,7 +16,7 @@ from ..dims import UNBOUNDED
 from ..formulas import SIGNS, Call, Formula, Size, symbols_of, text_of
 from ..program import ExportedProgram
 from ..signature import InputKind, OutputKind, TensorArgument
-from ..translation import function_name, take_apart
+from ..translation import function_name, take_apart, take_name
 from . import elementwise, movement, networks, reductions
 from .library import needed_blocks
 from .table import TABLE, Unsupported
@@ -116,15 +116,6 @@ class Translation:
         self.results, self.writes = self.read_outputs()
         self.drop_unused()
 
-    def unique(self, name: str) -> str:
-        """Return a variable's name that is free."""
-        candidate, count = name, 0
-        while candidate in self.names:
-            count += 1
-            candidate = f"{name}_{count}"
-        self.names.add(candidate)
-        return candidate
-
     # The graph ----------------------------------------------------------------------------------
 
     def add_inputs(self) -> None:
@@ -137,7 +128,9 @@ class Translation:
             is_users = spec.kind is InputKind.USER_INPUT
             if not is_users and not node.users:
                 continue
-            added = Input(self.unique(node.name), node, None if is_users else str(spec.target))
+            added = Input(
+                take_name(node.name, self.names), node, None if is_users else str(spec.target)
+            )
             (self.inputs if is_users else self.weights).append(added)
             self.values[node] = self.value_of(node, added.name)
 
@@ -170,7 +163,7 @@ class Translation:
             refused = self.refused(node, f"{short}: {error}")
             refused.op = short if name.startswith("op:") else None
             raise refused from None
-        variable = self.unique(self.size_name(node) or node.name)
+        variable = take_name(self.size_name(node) or node.name, self.names)
         is_number = isinstance(result, Scalar)
         self.steps.append(Step(variable, str(result), origin_of(node), is_number))
         if is_number:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import missing_extra
+from ...export.translation import take_name
 from ..dtypes import to_onnx
 
 try:
@@ -50,12 +51,7 @@ class Builder:
 
     def unique(self, name: str) -> str:
         """Return an unused name."""
-        candidate, count = name, 0
-        while candidate in self.names:
-            count += 1
-            candidate = f"{name}_{count}"
-        self.names.add(candidate)
-        return candidate
+        return take_name(name, self.names)
 
     def value(self, name: str, dtype: Any = None, shape: Sequence[Any] | None = None) -> Value:
         """Return a new value: an input, or the output of a node to come."""
