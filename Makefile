@@ -13,6 +13,7 @@
 #   make test-samples                         the first of PyTorch's own samples of each op and module
 #   make test-ecosystem                       the real torchvision, timm, transformers on edutorch
 #   make test-export                          models of others come in, ours leave, and are served
+#   make test-gpu                             kernels for a GPU, without one; XLA
 #   make interop                              nbgrader and otter grade what we export
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
@@ -37,7 +38,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-export test-long interop lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-export test-gpu test-long interop lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -48,7 +49,7 @@ lab: .venv/.lab-stamp
 
 test: .venv/.test-stamp
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks and not programs and not browser" \
-	  $(EXPORT_TESTS:%=--ignore=%) $(ARGS)
+	  $(PARTS:%=--ignore=%) $(ARGS)
 
 test-notebooks: .venv/.test-stamp
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "notebooks and not slow" $(ARGS)
@@ -71,7 +72,7 @@ test-programs: .venv/.test-stamp
 
 test-slow: .venv/.test-stamp
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not samples and not browser and not classroom" \
-	  $(EXPORT_TESTS:%=--ignore=%) $(ARGS)
+	  $(PARTS:%=--ignore=%) $(ARGS)
 
 # Whole classes are graded in jails, 20 of 60 students hostile. EDUTORCH_KILLS=20 takes longer.
 test-classroom: .venv/.test-stamp
@@ -117,6 +118,26 @@ build/export/.stamp: pyproject.toml | .venv/.test-stamp
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 	  --target build/export silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 magika==1.0.3
 	@touch $@
+
+# What CUDA and XLA need, beside the test environment's packages: CUDA's libraries of kernels are
+# not there (`--no-deps`), only its compiler and the Python that calls them.
+GPU := build/gpu/.venv
+GPU_PACKAGES = cupy-cuda13x==14.2.0 nvmath-python==1.0.0 nvidia-cudnn-frontend==1.28.0 \
+  nvidia-cuda-nvrtc==13.5.37 cuda-bindings==13.5.0 cuda-core==1.2.2 cuda-pathfinder==1.9.1
+GPU_TESTS := tests/gpu tests/xla
+test-gpu: build/gpu/.stamp
+	@$(GPU)/bin/python -m pytest -n auto --dist worksteal -m "not slow and not gpu" $(GPU_TESTS) $(ARGS)
+
+build/gpu/.stamp: pyproject.toml | .venv/.test-stamp
+	@$(BIN)/python -m venv $(GPU)
+	@$(GPU)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(GPU_PACKAGES) \
+	  jax==0.10.2 jaxlib==0.10.2 opt_einsum
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+	  > $(GPU)/lib/$$($(GPU)/bin/python -c "import sys; print('python%d.%d' % sys.version_info[:2])")/site-packages/test_environment.pth
+	@touch $@
+
+# What `make test` and `make test-slow` leave to these parts.
+PARTS := $(EXPORT_TESTS) $(GPU_TESTS)
 
 # The second environment: packages written for PyTorch, without PyTorch. The test environment's
 # PyTorch and these packages together are the oracle (tests/ecosystem/oracle.py).
