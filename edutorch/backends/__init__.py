@@ -6,9 +6,11 @@ Generic code receives `xp`, the device's NumPy-like module, and calls its
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +24,13 @@ from . import numpy as _numpy
 from .numpy import Backend
 from .kernel_registry import reference_only
 
-__all__ = ["ACCELERATOR", "DEVICES", "Backend", "get", "of", "reference_only", "register"]
+if TYPE_CHECKING:
+    from .cards import Cards
+
+__all__ = [
+    "ACCELERATOR", "DEVICES", "Backend", "cards_of", "get", "of", "reference_only", "register",
+    "simulate_cards", "simulated_cards",
+]  # fmt: skip
 
 # Made by `compat/small_modules.py`: libraries that PyTorch has and scripts ask for.
 cudnn: ModuleType
@@ -61,7 +69,9 @@ ACCELERATOR = next(name for name, device in DEVICES.items() if device.is_acceler
 """The device that `tensor.cuda()` and an index alone refer to."""
 
 _BY_NAME: dict[str, Backend] = {}
+_CARDS: dict[str, Cards] = {}
 _BY_ARRAY: dict[type, Backend | None] = {}
+_FINDERS: dict[type, Callable[[Any], Backend]] = {}
 
 
 def register(backend: Backend) -> Backend:
@@ -71,9 +81,15 @@ def register(backend: Backend) -> Backend:
     return backend
 
 
-def register_type(array_type: type) -> None:
-    """Register a class of arrays that have a `backend` attribute (see `batching.py`)."""
+def register_type(array_type: type, find: Callable[[Any], Backend] | None = None) -> None:
+    """Register a class of arrays of several backends.
+
+    Args:
+        find: returns the backend of an array; by default its attribute `backend` (see `batching.py`).
+    """
     _BY_ARRAY[array_type] = None
+    if find is not None:
+        _FINDERS[array_type] = find
 
 
 CPU = register(_numpy.NumpyBackend())
@@ -82,14 +98,27 @@ for _shared in (_numpy.Shared, _numpy.Exported, _numpy.Stored):
     register_type(_shared)
 
 
-def get(name: str) -> Backend:
-    """Return the backend of a type of device, loading it at first use.
+def get(name: str, index: int | None = None) -> Backend:
+    """Return the backend of a device, loading it at first use.
+
+    Args:
+        name: the type of device.
+        index: which of its cards, where there are several: see `cards_of`. None is the current one.
 
     Raises: DeviceError: there is no such device, or it cannot be used here.
     """
     backend = _BY_NAME.get(name)
-    if backend is not None:
-        return backend
+    return cards_of(name).get(index) if backend is None else backend
+
+
+def cards_of(name: str = ACCELERATOR) -> Cards:
+    """Return the cards of a type of device: how many there are, and which is the current one.
+
+    Raises: DeviceError: there is no such device, or it cannot be used here.
+    """
+    known = _CARDS.get(name)
+    if known is not None:
+        return known
     device = DEVICES.get(name)
     if device is None:
         raise DeviceError(
@@ -97,8 +126,32 @@ def get(name: str) -> Backend:
             f"there is no device {name!r}",
             hint="the devices are 'cpu', 'cuda' and 'meta'",
         )  # fmt: skip
+    from .cards import Cards
+
     module = import_module(f".{device.module}", __name__)
-    return register(getattr(module, device.backend)())
+    made = getattr(module, device.backend)
+    make_cards = getattr(module, "make_cards", None)
+    if make_cards is None:  # one device, whatever its number
+        backend = register(made())
+        return Cards(name, 1, lambda index: backend)
+    _CARDS[name] = make_cards()
+    return _CARDS[name]
+
+
+def simulated_cards() -> int:
+    """Return how many simulated cards answer for "cuda"; 0: none (see `simulated.py`)."""
+    known = _CARDS.get(ACCELERATOR)
+    return known.count if known is not None and known.is_simulated else 0
+
+
+def simulate_cards(count: int) -> None:
+    """Let simulated cards answer for "cuda"; 0 takes them away."""
+    from .simulated import SimulatedArray, make_cards
+
+    _CARDS.pop(ACCELERATOR, None)
+    if count:
+        register_type(SimulatedArray)
+        _CARDS[ACCELERATOR] = make_cards(count)
 
 
 def from_dlpack_type(number: int) -> Backend:
@@ -109,6 +162,8 @@ def from_dlpack_type(number: int) -> Backend:
 
 def is_unavailable(name: str) -> bool:
     """Whether a device is an accelerator that does not work here."""
+    if simulated_cards():
+        return False
     from .cupy import problems
 
     return DEVICES[name].is_accelerator and bool(problems())
@@ -116,7 +171,13 @@ def is_unavailable(name: str) -> bool:
 
 def of(array: Any) -> Backend:
     """Return the backend that owns `array`."""
-    return _BY_ARRAY[type(array)] or array.backend
+    return _BY_ARRAY[type(array)] or _locate(array)
+
+
+def _locate(array: Any) -> Backend:
+    """Return the backend of an array whose class does not tell it."""
+    find = _FINDERS.get(type(array))
+    return array.backend if find is None else find(array)
 
 
 def has_elements(array: Any) -> bool:
@@ -127,3 +188,9 @@ def has_elements(array: Any) -> bool:
 def is_array(value: Any) -> bool:
     """Return True if `value` is an array of a backend that is loaded."""
     return type(value) in _BY_ARRAY
+
+
+if os.environ.get("EDUTORCH_CUDA_AS_CPU"):
+    from .simulated import start_by_environment
+
+    start_by_environment()

@@ -58,6 +58,7 @@ class BatchedBackend(Backend):
         self.inner, self.size, self.depth, self.randomness = inner, size, depth, randomness
         self.level = next(self._level_counter)  # the newest is the highest, and outermost
         self.name, self.is_accelerator = inner.name, inner.is_accelerator
+        self.index, self.is_simulated = inner.index, inner.is_simulated
         self.xp = BatchedNamespace(self)
 
     @property

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
+from . import simulated_cards
+from .cards import Cards
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
 from .platform import IS_WINDOWS
@@ -24,7 +26,8 @@ from .platform import IS_WINDOWS
 _DRIVER = "nvcuda.dll" if IS_WINDOWS else "libcuda.so.1"
 _HINT = (
     'a "cuda" device needs an NVIDIA GPU with its driver, and pip install "edutorch[cuda]"; '
-    'without them use device="cpu"'
+    'without them use device="cpu", or let simulated cards answer for it: '
+    "python -m edutorch run --cuda-as-cpu SCRIPT (EDUTORCH_CUDA_AS_CPU=1)"
 )
 
 
@@ -47,6 +50,8 @@ def driver_problem() -> str | None:
 
 def problems() -> list[str]:
     """Return the reasons why "cuda" does not work here, as far as they can be checked cheaply."""
+    if simulated_cards():
+        return []
     missing = [] if importlib.util.find_spec("cupy") else ["CuPy is not installed"]
     driver = driver_problem()
     return missing + ([driver] if driver else [])
@@ -130,6 +135,7 @@ class CupyBackend(Backend):
     """
 
     name = "cuda"
+    index = 0
     is_accelerator = True
     checks_access = False
 
@@ -182,3 +188,11 @@ class CupyBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()
+
+
+def make_cards() -> Cards:
+    """Return the GPUs of this machine.
+
+    Raises: DeviceError: CuPy is not installed, or there is no GPU.
+    """
+    return Cards("cuda", import_cupy().cuda.runtime.getDeviceCount(), lambda index: CupyBackend())

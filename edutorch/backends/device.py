@@ -41,7 +41,7 @@ class Device:
     @property
     def backend(self) -> Backend:
         """The backend behind it. Raises: DeviceError: it cannot be used here."""
-        return backends.get(self.type)
+        return backends.get(self.type, self.index)
 
     def __repr__(self) -> str:
         number = "" if self.index is None else f", index={self.index}"

@@ -39,6 +39,8 @@ class Backend:
 
     name: str
     is_accelerator = False  # whether it computes beside the CPU, with memory of its own
+    is_simulated = False  # whether it only answers for an accelerator, and computes on the CPU
+    index: int | None = None  # its number among the cards of its type; None: there is only one
     has_elements = True  # whether its arrays have elements (those of `meta` have shapes only)
     checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
     xp: ModuleType | Any
@@ -48,7 +50,7 @@ class Backend:
     @property
     def device_name(self) -> str:
         """The name that `tensor.device` shows, with the index of the GPU."""
-        return f"{self.name}:0" if self.is_accelerator else self.name
+        return self.name if self.index is None else f"{self.name}:{self.index}"
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
         """Run the forward of an op, given its arrays and its settings by name."""
