@@ -9,6 +9,8 @@ import sys
 from .cli.doctor import faster_blas
 from .errors import EdutorchError
 
+CUDA_AS_CPU = "--cuda-as-cpu"
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -16,12 +18,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
+    from .cli.run import add_cuda_as_cpu, add_options
+
     run = commands.add_parser("run", help="run a script that says `import torch`, unmodified")
+    add_cuda_as_cpu(run)
     run.add_argument("-m", action="store_true", help="SCRIPT is the name of a module or package")
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
-
-    from .cli.run import add_options
 
     graph = commands.add_parser(
         "graph",
@@ -31,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_options(graph)
+    add_cuda_as_cpu(graph)
     graph.add_argument("script", metavar="SCRIPT")
     graph.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
 
@@ -136,12 +140,15 @@ def main(argv: list[str] | None = None) -> int:
         return export(argv[2:])
     # Arguments after "--" belong to the script; argparse would lose its position.
     cut = argv.index("--") if argv[:1] == ["graph"] and "--" in argv else len(argv)
-    options, others = parser.parse_known_args(argv[:cut])
+    options, others = parser.parse_known_args(with_card_count(argv[:cut]))
     if others and options.command not in ("lab", "course"):
         parser.error(f"unknown arguments: {' '.join(others)}")
 
     if own_process and options.command in ("run", "graph"):
         restart_with_faster_blas()
+    if options.command in ("run", "graph") and options.cuda_as_cpu is not None:
+        if message := simulate(options.cuda_as_cpu):
+            parser.error(message)
     if options.command == "run":
         from .cli.run import run, run_module
 
@@ -168,6 +175,29 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still kept
         return 1
     return status
+
+
+def with_card_count(argv: list[str]) -> list[str]:
+    """Return the arguments with a 1 behind `--cuda-as-cpu`, where no number follows it."""
+    if CUDA_AS_CPU not in argv:
+        return argv
+    place = argv.index(CUDA_AS_CPU) + 1
+    follows = argv[place : place + 1]
+    # As one word, so that -1 is not taken for an option.
+    count = follows[0] if follows and follows[0].lstrip("-").isdigit() else "1"
+    rest = argv[place + 1 :] if count in follows else argv[place:]
+    return [*argv[: place - 1], f"{CUDA_AS_CPU}={count}", *rest]
+
+
+def simulate(count: str) -> str:
+    """Let simulated cards answer for "cuda"; return what is wrong with their number, or ""."""
+    from .backends.simulated import start
+
+    try:
+        start(count, CUDA_AS_CPU)
+    except EdutorchError as error:
+        return str(error)
+    return ""
 
 
 def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:

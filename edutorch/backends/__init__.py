@@ -74,9 +74,18 @@ _BY_ARRAY: dict[type, Backend | None] = {}
 _FINDERS: dict[type, Callable[[Any], Backend]] = {}
 
 
+switched_cards = False
+"""Whether cards are in use between which the current one has to be switched (see `cards.py`)."""
+
+
 def register(backend: Backend) -> Backend:
     """Register `backend` by its name and by the class of its arrays."""
     _BY_NAME[backend.name] = backend
+    return register_array(backend)
+
+
+def register_array(backend: Backend) -> Backend:
+    """Register the backend to which all arrays of its class belong."""
     _BY_ARRAY[backend.array_type] = backend
     return backend
 
@@ -136,6 +145,11 @@ def cards_of(name: str = ACCELERATOR) -> Cards:
         return Cards(name, 1, lambda index: backend)
     _CARDS[name] = make_cards()
     return _CARDS[name]
+
+
+def all_cards() -> list[Cards]:
+    """Return the cards of all types of devices that are loaded and may have several."""
+    return list(_CARDS.values())
 
 
 def simulated_cards() -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import DeviceError
 from . import simulated_cards
-from .cards import Cards
+from .cards import CardRandom, Cards
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
 from .platform import IS_WINDOWS
@@ -129,22 +129,29 @@ class CupyRandom:
 
 
 class CupyBackend(Backend):
-    """The current CUDA device.
+    """A GPU.
+
+    Args:
+        index: its number.
+        cards: all of them, between which the current one is switched.
 
     Raises: DeviceError: CuPy is not installed, or there is no GPU.
     """
 
     name = "cuda"
-    index = 0
     is_accelerator = True
     checks_access = False
 
-    def __init__(self) -> None:
+    def __init__(self, index: int, cards: Cards) -> None:
+        self.index, self.cards = index, cards
         self.xp = CorrectedNamespace(import_cupy())
         self.array_type = self.xp.ndarray
         # A singular matrix is an error here as on the CPU (in this thread: CuPy's setting is
         # one per thread, and without it the elements are NaN).
         importlib.import_module("cupyx").seterr(linalg="raise")
+
+    def run_op(self, op: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> Any:
+        return self.on_card(super().run_op, op, inputs, settings)
 
     def from_numpy(self, array: np.ndarray) -> Array:
         return self.xp.asarray(array, blocking=True)
@@ -183,11 +190,30 @@ class CupyBackend(Backend):
     def address(self, array: Array) -> int:
         return array.data.ptr
 
-    def generator(self, seed: int) -> CupyRandom:
-        return CupyRandom(self.xp, seed)
+    def generator(self, seed: int) -> CardRandom:
+        return CardRandom(self.on_card(CupyRandom, self.xp, seed), self)
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()
+
+
+class Gpus(Cards):
+    """The GPUs of this machine. CUDA keeps the current one of each thread itself."""
+
+    def __init__(self) -> None:
+        cupy = import_cupy()
+        super().__init__("cuda", cupy.cuda.runtime.getDeviceCount(), CupyBackend, "GPU")
+        self.runtime, self.array_type = cupy.cuda.runtime, cupy.ndarray
+
+    def current_index(self) -> int:
+        return self.runtime.getDevice()
+
+    def select(self, index: int) -> None:
+        self.check(index)
+        self.runtime.setDevice(index)
+
+    def index_of(self, array: Array) -> int:
+        return array.device.id
 
 
 def make_cards() -> Cards:
@@ -195,4 +221,4 @@ def make_cards() -> Cards:
 
     Raises: DeviceError: CuPy is not installed, or there is no GPU.
     """
-    return Cards("cuda", import_cupy().cuda.runtime.getDeviceCount(), lambda index: CupyBackend())
+    return Gpus()

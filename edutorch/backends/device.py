@@ -28,9 +28,12 @@ class Device:
             type, index = accelerator(type), type
         if not isinstance(type, str):
             raise TypeError(f"device: expected a name such as 'cpu', got {type!r}")
-        name, _, number = type.partition(":")
-        self.type = name
-        self.index = int(number) if number else index
+        self.type, colon, number = type.partition(":")
+        if colon:
+            index = card_number(type, number, index)
+        elif index is not None and index < 0:
+            raise negative_index(index)
+        self.index = index
         self._tokens: list[Token[Any]] = []
 
     @property
@@ -97,15 +100,39 @@ def set_default_device(device: Any) -> None:
     _process_default = chosen
 
 
+def card_number(name: str, number: str, index: int | None) -> int:
+    """Return the number in a name such as "cuda:1".
+
+    Raises: DeviceError: it is none, or an index was passed as well.
+    """
+    if index is not None:
+        raise DeviceError(
+            "device",
+            "type (string) must not include an index because index was passed explicitly",
+            {"type": name, "index": index},
+        )
+    if not (number.isascii() and number.isdigit()) or (number[0] == "0" and number != "0"):
+        raise DeviceError(
+            "device", f"Invalid device string: {name!r}",
+            hint="write the number of the card behind the colon: 'cuda:0'",
+        )  # fmt: skip
+    return int(number)
+
+
+def negative_index(index: int) -> ValueRangeError:
+    """Return the error about a number of a card below 0."""
+    return ValueRangeError("device", "Device index must not be negative", {"index": index})
+
+
 def accelerator(index: int) -> str:
     """Return the name of the accelerator that an index alone refers to, as in PyTorch.
 
     Raises: DeviceError: there is none. ValueRangeError: a negative number.
     """
     if index < 0:
-        raise ValueRangeError("device", "Device index must not be negative", {"index": index})
+        raise negative_index(index)
     try:
-        return backends.get(backends.ACCELERATOR).name
+        return backends.cards_of().name
     except DeviceError as error:
         raise DeviceError(
             "device", f"Cannot access accelerator device {index} when none is available",

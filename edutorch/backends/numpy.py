@@ -60,6 +60,14 @@ class Backend:
         """Run an op: its forward, unless the device knows the result without it."""
         return self.run(op.forward, inputs, settings)
 
+    cards: Any = None  # all cards of its type, if the current one is switched between them
+
+    def on_card(self, function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+        """Call a function while this card is the current one."""
+        if self.cards is None:
+            return function(*args, **settings)
+        return self.cards.call(self.index, function, *args, **settings)
+
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """Make an array of this device from numbers, lists or one of its own arrays."""
         return self.xp.asarray(values, dtype=dtype)

@@ -235,7 +235,7 @@ class SimulatedBackend(Backend):
     array_type = SimulatedArray
     cpu = CPU
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, _: Cards) -> None:
         self.index = index
         self.xp = SimulatedNamespace(self)
 

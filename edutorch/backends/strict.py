@@ -22,6 +22,7 @@ import numpy as np
 
 from . import cupy_names
 from .array_surface import NamespaceSurface
+from .cards import CardRandom, Cards
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import Backend, NumpyRandom, in_memory_order
 from .strict_array import (
@@ -30,8 +31,10 @@ from .strict_array import (
     call_numpy,
     call_ufunc,
     check_index,
+    current_card,
     no_synchronisation,
     owner,
+    set_current_card,
     synchronisations,
     unwrap,
     wait,
@@ -153,13 +156,49 @@ class StrictRandom(NumpyRandom):
         return StrictArray(super().permutation(n))
 
 
+class StrictCards(Cards):
+    """Cards of the strict device: as on GPUs, an array is made on the current one."""
+
+    def __init__(self) -> None:
+        super().__init__("strict", 4, StrictBackend)
+
+    def current_index(self) -> int:
+        return current_card()
+
+    def select(self, index: int) -> None:
+        self.check(index)
+        set_current_card(index)
+
+    def index_of(self, array: StrictArray) -> int:
+        return array.card
+
+
+def make_cards() -> Cards:
+    """Return the cards of the strict device."""
+    return StrictCards()
+
+
 class StrictBackend(Backend):
-    """The device called "strict"; see the module docstring."""
+    """A card of the device called "strict", whose first one has no number in its name.
+
+    See the module docstring.
+    """
 
     name = "strict"
     xp = CorrectedNamespace(xp)
     checks_access = False
     array_type = StrictArray
+
+    def __init__(self, index: int, cards: Cards) -> None:
+        self.index, self.cards = index, cards
+
+    @property
+    def device_name(self) -> str:
+        """The name that `tensor.device` shows."""
+        return f"strict:{self.index}" if self.index else "strict"
+
+    def run_op(self, op: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> Any:
+        return self.on_card(super().run_op, op, inputs, settings)
 
     def from_numpy(self, array: np.ndarray) -> StrictArray:
         return self.xp.asarray(array)
@@ -191,8 +230,8 @@ class StrictBackend(Backend):
     def address(self, array: StrictArray) -> int:
         return array._values.ctypes.data
 
-    def generator(self, seed: int) -> StrictRandom:
-        return StrictRandom(seed)
+    def generator(self, seed: int) -> CardRandom:
+        return CardRandom(self.on_card(StrictRandom, seed), self)
 
     def synchronize(self) -> None:
         """Nothing runs in the background here."""

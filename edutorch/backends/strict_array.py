@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -52,12 +53,32 @@ def wait() -> None:
     _waits += 1
 
 
+# Cards ----------------------------------------------------------------------------------
+
+_thread = threading.local()
+
+
+def current_card() -> int:
+    """Return the card on which this thread makes arrays."""
+    return getattr(_thread, "card", 0)
+
+
+def set_current_card(index: int) -> None:
+    """Choose the card on which this thread makes arrays."""
+    _thread.card = index
+
+
 # Conversion -----------------------------------------------------------------------------
 
 
 def unwrap(value: Array, where: str) -> Any:
     """Return the NumPy value behind an operand; a NumPy array itself is refused."""
     if isinstance(value, StrictArray):
+        if value.card != current_card():
+            raise RuntimeError(
+                f"strict: {where} got an array of card {value.card}, and the current card is "
+                f"{current_card()}: a GPU would compute on the wrong one"
+            )
         return value._values
     if isinstance(value, np.ndarray):
         raise TypeError(
@@ -175,7 +196,7 @@ class Flags:
 class StrictArray(ArraySurface):
     """An array of the strict device. Members that are not defined here come from CuPy's list."""
 
-    __slots__ = ("__weakref__", "_values", "base")
+    __slots__ = ("__weakref__", "_values", "base", "card")
     __array_ufunc__ = None  # NumPy's operators defer to ours, which refuse NumPy arrays
 
     _values: np.ndarray
@@ -185,6 +206,7 @@ class StrictArray(ArraySurface):
     def __init__(self, values: np.ndarray, base: StrictArray | None = None) -> None:
         check_dtype(values.dtype)
         self._values, self.base = values, base
+        self.card = current_card() if base is None else base.card
 
     def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:
         return call_numpy(DIFFERENT.get(name, getattr(np, name)), name, arguments, settings)
@@ -228,7 +250,7 @@ class StrictArray(ArraySurface):
         return method
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in ("_values", "base"):
+        if name in ("_values", "base", "card"):
             object.__setattr__(self, name, value)
         elif name in ("real", "imag", "shape"):
             setattr(self._values, name, unwrap(value, name))

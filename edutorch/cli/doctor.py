@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from .. import kernels
-from ..backends import ACCELERATOR
+from ..backends import ACCELERATOR, simulated_cards
 from ..backends.platform import HAS_PROCESSES, WHERE
 from ..errors import DeviceError, missing_extra
 
@@ -234,6 +234,9 @@ def _devices() -> Iterator[Finding]:
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Finding("devices", "cpu", True, f"{platform.machine()}, {cores} cores")
+    if count := simulated_cards():
+        yield Finding("devices", "cuda", True, f"{count} simulated, computed on the CPU")
+        return
     obstacles = problems()
     try:
         detail = "; ".join(obstacles) or f"{cuda.device_count()} x {cuda.get_device_name()}"

@@ -109,6 +109,13 @@ FORMATS = (".svg", ".png", ".html", ".dot")
 ROWS = 200
 
 
+def add_cuda_as_cpu(parser: argparse.ArgumentParser) -> None:
+    """Add the option that lets simulated cards answer for "cuda"."""
+    parser.add_argument(
+        "--cuda-as-cpu", metavar="N", help='let N simulated cards (1) answer for "cuda", on the CPU'
+    )
+
+
 USAGE = "edutorch graph"
 Part = Literal["forward", "backward", "both"]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -25,6 +26,7 @@ from types import ModuleType
 from typing import Any, get_type_hints
 
 from edutorch import placeholders, version
+from edutorch.backends import simulated_cards
 from edutorch.errors import EdutorchError
 from edutorch.nn import Module
 
@@ -72,9 +74,27 @@ def install() -> None:
     _install_in_children()
 
 
-def load_ipython_extension(shell: object) -> None:
-    """Make `import torch` import edutorch in this kernel: `%load_ext edutorch.alias`."""
+def load_ipython_extension(shell: Any) -> None:
+    """Make `import torch` import edutorch in this kernel: `%load_ext edutorch.alias`.
+
+    `%cuda_as_cpu 2` then lets two simulated cards answer for "cuda"; so does
+    `%env EDUTORCH_CUDA_AS_CPU=2` before.
+    """
     install()
+    if shell is not None:
+        shell.register_magic_function(cuda_as_cpu, "line", "cuda_as_cpu")
+    if os.environ.get("EDUTORCH_CUDA_AS_CPU") and not simulated_cards():
+        cuda_as_cpu(os.environ["EDUTORCH_CUDA_AS_CPU"])
+
+
+def cuda_as_cpu(line: str) -> None:
+    """Let simulated cards answer for "cuda" in this kernel: `%cuda_as_cpu 2`; without a number, 1.
+
+    Raises: InvalidValueError: it is no number of cards.
+    """
+    from ..backends.simulated import start
+
+    start(line.strip() or "1", "%cuda_as_cpu")
 
 
 def pytest_load_initial_conftests() -> None:

@@ -12,6 +12,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from .. import backends
+from ..backends.device import Device
 from ..backends.numpy import Array, Backend, Exported, Shared, as_plain_array, owner
 from ..errors import GradientError, warn
 from .autograd.graph import LEAF
@@ -59,11 +60,11 @@ def reduce_tensor(self: Tensor, protocol: SupportsIndex) -> Any:
     wanted, state = self._node is not None, attributes(self) or None
     backend = backends.of(self._array)
     if not backend.has_elements:
-        return rebuild, (type(self), self._array, wanted, backend.name), state
+        return rebuild, (type(self), self._array, wanted, backend.device_name), state
     if backend is not backends.CPU:
         # Through the host: another process may have no GPU.
         array = np.asarray(backend.to_numpy(self._array), order="C")
-        return rebuild, (type(self), array, wanted, backend.name), state
+        return rebuild, (type(self), array, wanted, backend.device_name), state
     # pickle writes each object once: views that are saved together share their whole again.
     whole, array = storage_of(self), as_plain_array(self._array)
     if whole is not self._array and whole.flags.c_contiguous and lies_within(array, whole):
@@ -144,7 +145,7 @@ def rebuild_part(
 def rebuild(cls: type, array: Array, requires_grad: bool, device: str | None) -> Any:
     """Rebuild a tensor of class `cls` from what `copy` and `pickle` keep of it."""
     if device is not None:
-        array = backends.get(device).from_numpy(array)
+        array = Device(device).backend.from_numpy(array)
     # Not by calling the class: a subclass may want other arguments.
     tensor = fill(object.__new__(cls), array)
     tensor._node = LEAF if requires_grad else None

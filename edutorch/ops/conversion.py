@@ -122,8 +122,10 @@ def to(
             output = apply(convert_dtype.op, (output,), {"dtype": dtype})
         else:
             output = convert_dtype(output, dtype)
-    if device is not None and backend_for(device).name != backends.of(output._array).name:
-        output = to_device(output, Device(device), output.device)
+    if device is not None:
+        name = backend_for(device).device_name
+        if name != backends.of(output._array).device_name:
+            output = to_device(output, Device(name), output.device)
     in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
     if (copy and output is input) or not in_order:
         return copy_to(output, memory_format)

@@ -80,7 +80,7 @@ class Generator:
     @property
     def device(self) -> str:
         """The name of its device."""
-        return self._backend.name
+        return self._backend.device_name
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed`, which determines all following values."""
@@ -135,9 +135,10 @@ _seed: int | None = None
 
 def default_generator(backend: Backend) -> Generator:
     """Return the default generator of a device."""
-    generator = _GENERATORS.get(backend.name)
+    name = backend.device_name
+    generator = _GENERATORS.get(name)
     if generator is None:
-        generator = _GENERATORS[backend.name] = Generator(backend.name)
+        generator = _GENERATORS[name] = Generator(name)
         if _seed is not None:
             generator.manual_seed(_seed)
     return generator

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Self
 
+from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import check_settings
 from ..core.autograd.graph import RemovableHandle
@@ -297,7 +298,12 @@ class Optimizer(OptimizerHooks):
         if group.get("differentiable"):
             update_recorded(self.update, group, param, state)
         else:
-            update_arrays(self.update, group, param._array, grad, state)
+            if backends.switched_cards:
+                backends.of(param._array).on_card(
+                    update_arrays, self.update, group, param._array, grad, state
+                )
+            else:
+                update_arrays(self.update, group, param._array, grad, state)
             param._bump(location)
         if state:  # an empty state is left out of the state_dict
             self.state[param] = state

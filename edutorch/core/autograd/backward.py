@@ -302,6 +302,10 @@ def run_backward(
     # A pass within another one leaves the reports to that.
     outermost = start_reporting()
     run = run_engine if outermost else run_engine_nested
+    if backends.switched_cards:
+        from ...backends.cards import restored_cards
+
+        run = restored_cards()(run)
     try:
         if modes.listeners:
             with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):

@@ -24,7 +24,7 @@ from weakref import ref
 
 import numpy
 
-from ... import dtypes
+from ... import backends, dtypes
 from ...backends.numpy import Array, ArrayOrTensor
 from ...errors import GradientError, warn
 from ...events import (
@@ -49,7 +49,7 @@ from ..fast.lazy_gradients import (
 from ..precision import WideSum
 from ..registry import op_function
 from ..tensor import Tensor, wrap
-from .graph import Hooks, Node
+from .graph import Hooks, Node, array_of
 
 try:  # setting NumPy's own variable costs a third of what `numpy.errstate` costs
     from numpy._core.umath import _extobj_contextvar as NUMPY_STATE
@@ -198,6 +198,25 @@ def is_non_finite(gradient: object) -> bool:
 IN_PLACE_MIN_SIZE = 1024  # elements; from here on adding in place is faster than making a new array
 
 
+def run_node(node: Node, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+    """Run a node on the card of its gradient, where cards are switched; else just run it.
+
+    What is summed after it is on the card of the results: that becomes the current one.
+    """
+    if not backends.switched_cards:
+        return node.backward(g, edges, recording)
+    from ...backends.cards import select_card_of
+
+    at_output = next(iter(g.by_output.values())) if g.__class__ is OutputGradients else g
+    select_card_of(array_of(at_output))
+    partials = node.backward(g, edges, recording)
+    for partial in partials:
+        if partial is not None and partial.__class__ not in LAZY:
+            select_card_of(array_of(partial))
+            break
+    return partials
+
+
 @dataclass(eq=False)
 class Engine:
     """One backward pass: the pending gradients, the youngest node first."""
@@ -222,7 +241,7 @@ class Engine:
         """
         waiting, recording = self.pending, self.recording
         modes = current()
-        watched = bool(modes.listeners) or self.wanted is not None
+        watched = bool(modes.listeners) or self.wanted is not None or backends.switched_cards
         ran = None if modes.op_recorder is None else modes.op_recorder.begin_backward()
         node, g, youngest, older = None, None, None, []  # all that wait; `older` is a heap
         summed, wide = set(), self.wide  # edges whose sum is a large array that nothing else shares
@@ -345,7 +364,7 @@ class Engine:
             g = conjugate(visible, recording)
         partials = [
             partial if partial.__class__ is RowGradient else as_array(partial)
-            for partial in node.backward(g, edges, recording)
+            for partial in run_node(node, g, edges, recording)
         ]
         if hooks and hooks.after:
             partials = [as_array(partial) for partial in partials]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
+from ... import backends
 from ...backends.numpy import Array, ArrayOrTensor, Stored
 from ...dtypes import STORED
 from ...errors import CodeLocation, Source, read_line
@@ -352,6 +353,8 @@ def accumulate(
             # (A dense tensor comes first: dense + sparse is dense.)
             leaf._grad = g + total if total.is_sparse and not g.is_sparse else total + g
         else:
+            if backends.switched_cards:
+                backends.cards.select_card_of(total._array)
             total._array += g._array  # in place: an optimizer may hold the tensor
             total._bump(location)
     if current().listeners:

@@ -408,7 +408,7 @@ def parse_to(
             device = argument
         # PyTorch takes a bare number for the index of a GPU.
         elif isinstance(argument, int) and not isinstance(argument, bool):
-            device = f"cuda:{argument}"
+            device = Device(argument)
         elif not isinstance(argument, bool | None):
             raise TypeError(f"to: expected a dtype, a device or a tensor, got {argument!r}")
     dtype = None if dtype is None else dtypes.as_dtype(dtype)

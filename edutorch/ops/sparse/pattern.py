@@ -54,10 +54,10 @@ class Pattern:
         home = backends.of(self.indices)
         if backend is home or backend.level:  # inside of `vmap` an index is an ordinary array
             return self
-        if backend.name not in self._elsewhere:
+        if backend.device_name not in self._elsewhere:
             indices = backend.from_numpy(home.to_numpy(self.indices))
-            self._elsewhere[backend.name] = Pattern(indices, self.shape, self.is_coalesced)
-        return self._elsewhere[backend.name]
+            self._elsewhere[backend.device_name] = Pattern(indices, self.shape, self.is_coalesced)
+        return self._elsewhere[backend.device_name]
 
     @cached_property
     def _elsewhere(self) -> dict[str, Pattern]:
