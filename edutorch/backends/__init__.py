@@ -117,17 +117,23 @@ def get(name: str, index: int | None = None) -> Backend:
     Raises: DeviceError: there is no such device, or it cannot be used here.
     """
     backend = _BY_NAME.get(name)
-    return cards_of(name).get(index) if backend is None else backend
+    if backend is None and name not in _CARDS:
+        backend = _load(name)
+    return _CARDS[name].get(index) if backend is None else backend
 
 
 def cards_of(name: str = ACCELERATOR) -> Cards:
     """Return the cards of a type of device: how many there are, and which is the current one.
 
-    Raises: DeviceError: there is no such device, or it cannot be used here.
+    Raises: DeviceError: there is no such device, it cannot be used here, or it has no cards.
     """
-    known = _CARDS.get(name)
-    if known is not None:
-        return known
+    if name not in _CARDS and (name in _BY_NAME or _load(name) is not None):
+        raise DeviceError("device", f"{name!r} is one device, and has no cards")
+    return _CARDS[name]
+
+
+def _load(name: str) -> Backend | None:
+    """Load the backend of a device; None for one that has cards, which are then known."""
     device = DEVICES.get(name)
     if device is None:
         raise DeviceError(
@@ -135,16 +141,11 @@ def cards_of(name: str = ACCELERATOR) -> Cards:
             f"there is no device {name!r}",
             hint="the devices are 'cpu', 'cuda' and 'meta'",
         )  # fmt: skip
-    from .cards import Cards
-
     module = import_module(f".{device.module}", __name__)
-    made = getattr(module, device.backend)
-    make_cards = getattr(module, "make_cards", None)
-    if make_cards is None:  # one device, whatever its number
-        backend = register(made())
-        return Cards(name, 1, lambda index: backend)
-    _CARDS[name] = make_cards()
-    return _CARDS[name]
+    if not hasattr(module, "make_cards"):
+        return register(getattr(module, device.backend)())
+    _CARDS[name] = module.make_cards()
+    return None
 
 
 def all_cards() -> list[Cards]:

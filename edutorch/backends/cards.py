@@ -97,9 +97,13 @@ class Cards:
         """Return the index of the card that an array is on."""
         raise NotImplementedError
 
+    def is_elsewhere(self, index: int) -> bool:
+        """Whether another card than the one with this index is the current one."""
+        return self.is_switched and self.current_index() != index
+
     def call(self, index: int, function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
         """Call a function while a card is the current one."""
-        if not self.is_switched or self.current_index() == index:
+        if not self.is_elsewhere(index):
             return function(*args, **settings)
         with self.selected(index):
             return function(*args, **settings)

@@ -162,6 +162,9 @@ class StrictCards(Cards):
     def __init__(self) -> None:
         super().__init__("strict", 4, StrictBackend)
 
+    def get(self, index: int | None = None) -> Backend:
+        return super().get(index or 0)  # "strict" is the first one, whichever is the current one
+
     def current_index(self) -> int:
         return current_card()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -253,15 +254,19 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
 def write(target: Tensor, name: str, values: Array, index: Index = ..., part: Array = None) -> None:
     """Write into a tensor's memory (or a part of it), and record the write."""
     array = target._array if part is None else part
-    if array.__class__ is not ndarray and not backends.of(array).checks_access:
+    on_host = array.__class__ is ndarray
+    if not on_host and not backends.of(array).checks_access:
         refuse_overlap(target, name, array, index)
     try:
-        array[index] = values
+        if on_host or not backends.switched_cards:
+            array[index] = values
+        else:
+            backends.of(array).on_card(operator.setitem, array, index, values)
     except ValueError as error:
         if "read-only" not in str(error):
             raise
         write_stretched(target, name, array, index, values)
-    if index is ... or (array.__class__ is not ndarray and backends.of(array).level):
+    if index is ... or (not on_host and backends.of(array).level):
         target._bump()
     else:
         writes_of(target).bump(None, array, region_index(index))

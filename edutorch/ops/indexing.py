@@ -287,6 +287,8 @@ def _setitem(self: Tensor, index: Index, value: Tensor | Number) -> None:
     """Write `value` (broadcast) to the elements at `index`."""
     refuse_leaf(self, "__setitem__")
     index, backend = as_index(index), backends.of(self._array)
+    if backend.cards is not None and backend.cards.is_elsewhere(backend.index):
+        return backend.on_card(_setitem, self, index, value)
     before, operand = alias_with_history(self), value
     if isinstance(value, Tensor):
         check_value_dtype(self, value, index)

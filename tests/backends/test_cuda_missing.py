@@ -13,7 +13,8 @@ from edutorch.errors import DeviceError
 
 HINT = (
     '\n  hint: a "cuda" device needs an NVIDIA GPU with its driver, '
-    'and pip install "edutorch[cuda]"; without them use device="cpu"'
+    'and pip install "edutorch[cuda]"; without them use device="cpu", or let simulated cards '
+    "answer for it: python -m edutorch run --cuda-as-cpu SCRIPT (EDUTORCH_CUDA_AS_CPU=1)"
 )
 
 
@@ -28,7 +29,7 @@ def machine(monkeypatch):
             lambda name: object() if cupy_installed else None,
         )
         monkeypatch.setattr(cupy_backend, "driver_problem", lambda: driver)
-        monkeypatch.delitem(backends._BY_NAME, "cuda", raising=False)
+        monkeypatch.delitem(backends._CARDS, "cuda", raising=False)
 
     return pretend
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from ...backends import simulated_cards
 from ...errors import EdutorchError, MissingExtraError
 from ...utils.atomic_files import name_file_in_errors
 from ..graph.fold import Choice, Plan, find_group_keys, make_plan
@@ -69,6 +70,16 @@ class FormatError(EdutorchError, ValueError):
     """Raised if a file name has no suffix of a known format."""
 
 
+SIMULATED = "cuda is simulated, on the CPU"
+
+
+def with_note(caption: str) -> str:
+    """Return a caption with a note where simulated cards answer for "cuda"."""
+    if not simulated_cards() or caption.endswith(SIMULATED):
+        return caption
+    return f"{caption}; {SIMULATED}" if caption else SIMULATED
+
+
 class Drawing:
     """A picture of a graph. A notebook displays it; `save` writes it to a file.
 
@@ -92,7 +103,7 @@ class Drawing:
             caption: a line below the graph, such as the step and what may be missing.
         """
         self.whole, self.rankdir = whole, rankdir
-        self.curves, self.caption = dict(curves or {}), caption
+        self.curves, self.caption = dict(curves or {}), with_note(caption)
         self.choice = choice or Choice()
         plan, self.choice = fit_plan(whole.graph, rankdir, self.choice, self._boxes)
         self._show(plan)
