@@ -153,6 +153,14 @@ class SimulatedArray(DispatchedArray):
         """Return a copy on the host."""
         return self._values.copy()
 
+    def __dlpack__(self, *_: Any, **options: Any) -> Any:
+        """Export the memory, which is the CPU's."""
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the device of the memory for other libraries: the CPU."""
+        return 1, 0
+
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError(
             "Implicit conversion to a NumPy array is not allowed: the array is on "
@@ -241,8 +249,11 @@ class SimulatedBackend(Backend):
 
     # Onto the card, and off it ------------------------------------------------------------------
 
-    def lower(self, value: Any) -> Any:
+    def lower(self, value: Any, numpy_too: bool = False) -> Any:
         """Return the NumPy arrays behind arrays of this card; other values unchanged.
+
+        Args:
+            numpy_too: let NumPy arrays pass: settings of ops, such as lists of indices.
 
         Raises: DeviceError: an array of another card. TypeError: one of the CPU.
         """
@@ -255,12 +266,13 @@ class SimulatedBackend(Backend):
                 )  # fmt: skip
             return value._values
         if value.__class__ is tuple or value.__class__ is list:
-            return value.__class__(map(self.lower, value))
-        if isinstance(value, np.ndarray):
+            return value.__class__([self.lower(item, numpy_too) for item in value])
+        if isinstance(value, np.ndarray) and not numpy_too:
             raise TypeError(
                 f"{self.device_name}: got a NumPy array; arrays of the CPU do not mix with a card's"
             )
-        return value
+        array = getattr(value, "_array", None)  # a tensor among the settings of an op: an index
+        return self.lower(array, numpy_too) if array.__class__ is SimulatedArray else value
 
     def lift(self, result: Any, sources: Sequence[Any] = ()) -> Any:
         """Return a result of NumPy as an array of this card.
@@ -302,7 +314,7 @@ class SimulatedBackend(Backend):
         if not op.fast:  # it goes to another device, or into `vmap`
             return op.forward(self.xp, **inputs, **settings)
         plain = {name: self.lower(value) for name, value in inputs.items()}
-        named = {name: self.lower(value) for name, value in settings.items()}
+        named = {name: self.lower(value, numpy_too=True) for name, value in settings.items()}
         y, first = None, plain[op.inputs[0]]
         if op.slot is not None and isinstance(first, np.ndarray) and first.size >= op.slot.min_size:
             values = {**plain, **named}

@@ -301,7 +301,9 @@ class StrictArray(ArraySurface):
             raise TypeError("strict: assign a number or an array of the device, not a list")
         parts = check_index(index, self.shape)
         with np.errstate(all="ignore"):
-            assign(self._values, parts, unwrap(value, "assignment"))
+            # Between cards as well: it is a copy.
+            is_array = isinstance(value, StrictArray)
+            assign(self._values, parts, value._values if is_array else unwrap(value, "assignment"))
 
     def __repr__(self) -> str:
         return f"StrictArray({self._values!r})"

@@ -375,6 +375,9 @@ def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None
         ext_tensor = Capsule(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__"):
         raise ArgumentError("from_dlpack", f"{type(ext_tensor).__name__} has no __dlpack__")
+    if isinstance(ext_tensor, Tensor) and backends.of(ext_tensor._array).is_simulated:
+        tensor = ext_tensor.detach()  # it stays on its card, which only this library knows
+        return tensor.clone() if copy else tensor if device is None else tensor.to(device)
     backend = backends.from_dlpack_type(ext_tensor.__dlpack_device__()[0])
     array = backend.xp.from_dlpack(ext_tensor)
     tensor = (

@@ -56,8 +56,22 @@ class CudaClock:
         return round(self._cuda.get_elapsed_time(start, end) * 1e6)
 
 
-def device_clock() -> CudaClock | None:
+class HostClock:
+    """The clock of simulated cards, which work when they are asked to: that of the host."""
+
+    def record_event(self) -> int:
+        """Return the time."""
+        return now()
+
+    def elapsed_ns(self, start: int, end: int) -> int:
+        """Return the nanoseconds between two events."""
+        return end - start
+
+
+def device_clock() -> CudaClock | HostClock | None:
     """Return the GPU's clock, or None if there is no GPU."""
+    if backends.simulated_cards():
+        return HostClock()
     return CudaClock() if cuda.is_available() else None
 
 
