@@ -146,9 +146,8 @@ def main(argv: list[str] | None = None) -> int:
 
     if own_process and options.command in ("run", "graph"):
         restart_with_faster_blas()
-    if options.command in ("run", "graph") and options.cuda_as_cpu is not None:
-        if message := simulate(options.cuda_as_cpu):
-            parser.error(message)
+    if message := simulate(getattr(options, "cuda_as_cpu", None)):
+        parser.error(message)
     if options.command == "run":
         from .cli.run import run, run_module
 
@@ -189,8 +188,10 @@ def with_card_count(argv: list[str]) -> list[str]:
     return [*argv[: place - 1], f"{CUDA_AS_CPU}={count}", *rest]
 
 
-def simulate(count: str) -> str:
-    """Let simulated cards answer for "cuda"; return what is wrong with their number, or ""."""
+def simulate(count: str | None) -> str:
+    """Let simulated cards answer for "cuda", if any; return what is wrong with their number."""
+    if count is None:
+        return ""
     from .backends.simulated import start
 
     try:

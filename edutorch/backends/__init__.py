@@ -94,7 +94,8 @@ def register_type(array_type: type, find: Callable[[Any], Backend] | None = None
     """Register a class of arrays of several backends.
 
     Args:
-        find: returns the backend of an array; by default its attribute `backend` (see `batching.py`).
+        find: returns the backend of an array; by default its attribute `backend`, as in
+            `batching.py`.
     """
     _BY_ARRAY[array_type] = None
     if find is not None:

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError, InvalidValueError
+from . import CPU, simulate_cards
 from .array_surface import DispatchedArray, Index, NamespaceSurface
 from .cards import Cards
-from . import CPU, simulate_cards
 from .numpy import Backend, owner
 
 __all__ = ["VARIABLE", "SimulatedArray", "SimulatedBackend", "card_count", "make_cards"]

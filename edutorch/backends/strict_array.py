@@ -309,10 +309,12 @@ class StrictArray(ArraySurface):
         return f"StrictArray({self._values!r})"
 
     def __copy__(self) -> StrictArray:
-        return StrictArray(self._values.copy())
+        copied = StrictArray(self._values.copy())
+        copied.card = self.card  # as CuPy's
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StrictArray:
-        return StrictArray(self._values.copy())
+        return self.__copy__()
 
 
 def check_index(index: Index, shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -144,7 +144,11 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
         if takes_sizes and math.prod(args) > LARGE:
             check_memory(name, args, array_dtype or _dtype_or_default(None), backend.xp)
         try:
-            array = backend.asarray(forward(backend.xp, *args, dtype=array_dtype, **named))
+            if backend.cards is None:
+                made = forward(backend.xp, *args, dtype=array_dtype, **named)
+            else:
+                made = backend.on_card(forward, backend.xp, *args, dtype=array_dtype, **named)
+            array = backend.asarray(made)
         except (MemoryError, ValueError) as error:
             raise memory_error(name, error) if is_too_large(error) else error from None
         if out is not None:

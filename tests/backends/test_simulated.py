@@ -190,8 +190,8 @@ def test_numbers_are_those_of_the_cpu(cuda):
     def train(device):
         edutorch.manual_seed(3)
         model = nn.Sequential(
-            nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(),
-            nn.Linear(36, 3),
+            nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(36, 3),
         )  # fmt: skip
         x, target = edutorch.randn(5, 1, 8, 8), edutorch.randint(0, 3, (5,))
         model, x, target = model.to(device), x.to(device), target.to(device)
@@ -223,7 +223,10 @@ def test_the_cpu_is_refused_as_on_a_gpu(cuda):
 
 def test_mixed_precision_has_the_rules_of_a_gpu(cuda):
     model, x = nn.Linear(4, 2).cuda(), edutorch.randn(3, 4, device="cuda")
-    optimizer, scaler = edutorch.optim.SGD(model.parameters(), lr=0.1), edutorch.amp.GradScaler("cuda", 2.0)
+    optimizer, scaler = (
+        edutorch.optim.SGD(model.parameters(), lr=0.1),
+        edutorch.amp.GradScaler("cuda", 2.0),
+    )
     with edutorch.autocast("cuda"):
         y = model(x)
         assert (y.dtype, y.softmax(-1).dtype) == (edutorch.float16, edutorch.float32)
