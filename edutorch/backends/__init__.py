@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,9 @@ __path__.append(__path__[0].removesuffix("backends") + "compat/backends")
 
 from . import cuda  # switches that scripts set, kept
 from . import numpy as _numpy
+from .cards import Cards
 from .numpy import Backend
 from .kernel_registry import reference_only
-
-if TYPE_CHECKING:
-    from .cards import Cards
 
 __all__ = [
     "ACCELERATOR", "DEVICES", "Backend", "cards_of", "get", "of", "reference_only", "register",
@@ -158,6 +156,11 @@ def simulated_cards() -> int:
     """Return how many simulated cards answer for "cuda"; 0: none (see `simulated.py`)."""
     known = _CARDS.get(ACCELERATOR)
     return known.count if known is not None and known.is_simulated else 0
+
+
+def computes_on_cpu(collectives: str) -> bool:
+    """Return whether a backend of `torch.distributed` means the CPU's: "nccl" if simulated."""
+    return collectives == "nccl" and simulated_cards() > 0
 
 
 def simulate_cards(count: int) -> None:

@@ -86,8 +86,10 @@ def test_what_is_made_from_a_tensor_is_on_its_card(card):
     x = edutorch.arange(6.0, device=f"{card}:1").reshape(2, 3)
     made = [
         x + 1, x[0], x[x > 1], x.mean(), x.T.contiguous(), x.sort().values, x.clone(),
-        x.new_zeros(2), edutorch.zeros_like(x), edutorch.rand_like(x), edutorch.dropout(x, 0.5, True),
-        x.cumsum(0), x.half().float(), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), x.softmax(1),
+        x.new_zeros(2), edutorch.zeros_like(x), edutorch.rand_like(x), edutorch.dropout(x, 0.5,
+        True),
+        x.cumsum(0), x.half().float(), copy.deepcopy(x), pickle.loads(pickle.dumps(x)),
+        x.softmax(1),
         x.argmax(), edutorch.eye(2, device=x.device) @ x, x.expand(4, 2, 3),
         edutorch.einsum("ij,kj->ik", x, x),
     ]  # fmt: skip

@@ -278,3 +278,10 @@ def test_arrays_are_like_those_of_a_gpu(cuda):
     assert cuda.as_strided(x, (2,), (8,), 8).tolist() == [2, 3]
     assert backends.get("cuda").is_simulated
     assert not backends.CPU.is_simulated
+
+
+def test_nccl_means_the_cpus_engine_there():
+    assert not backends.computes_on_cpu("nccl")
+    with simulated(2):
+        assert backends.computes_on_cpu("nccl")
+        assert not backends.computes_on_cpu("gloo")
