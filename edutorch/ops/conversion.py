@@ -123,9 +123,9 @@ def to(
         else:
             output = convert_dtype(output, dtype)
     if device is not None:
-        name = backend_for(device).device_name
-        if name != backends.of(output._array).device_name:
-            output = to_device(output, Device(name), output.device)
+        there, here = backend_for(device), backends.of(output._array)
+        if there is not here and there.device_name != here.device_name:
+            output = to_device(output, Device(there.device_name), output.device)
     in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
     if (copy and output is input) or not in_order:
         return copy_to(output, memory_format)
