@@ -161,7 +161,8 @@ def get_deterministic_debug_mode() -> int:
 def set_float32_matmul_precision(precision: str) -> None:
     """Set the precision of float32 matrix products: "highest", "high" or "medium".
 
-    They are computed in float32 in any case.
+    On the CPU they are computed in float32 in any case; on a GPU in TensorFloat-32, unless it is
+    "highest".
 
     >>> set_float32_matmul_precision("highest")
     """

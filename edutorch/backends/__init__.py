@@ -179,6 +179,11 @@ def from_dlpack_type(number: int) -> Backend:
     return get(next(names, CPU.name))
 
 
+def is_loaded(name: str) -> bool:
+    """Return True if a type of device is in use, without loading it."""
+    return name in _CARDS or name in _BY_NAME
+
+
 def is_unavailable(name: str) -> bool:
     """Whether a device is an accelerator that does not work here."""
     if simulated_cards():

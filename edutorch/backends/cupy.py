@@ -17,8 +17,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
-from . import simulated_cards
+from . import cupy_memory, simulated_cards
 from .cards import CardRandom, Cards
+from .cuda_problems import (
+    card_problem,
+    driver_version_problem,
+    import_problem,
+    package_problem,
+)  # fmt: skip
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
 from .platform import IS_WINDOWS
@@ -45,16 +51,20 @@ def driver_problem() -> str | None:
     no_device = 100
     if status == no_device or (status == 0 and count.value == 0):
         return "the NVIDIA driver sees no GPU"
-    return f"the NVIDIA driver does not start (CUDA error {status})" if status else None
+    if status:
+        return f"the NVIDIA driver does not start (CUDA error {status})"
+    version = ctypes.c_int(0)
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    return driver_version_problem(version.value)
 
 
 def problems() -> list[str]:
     """Return the reasons why "cuda" does not work here, as far as they can be checked cheaply."""
     if simulated_cards():
         return []
-    missing = [] if importlib.util.find_spec("cupy") else ["CuPy is not installed"]
-    driver = driver_problem()
-    return missing + ([driver] if driver else [])
+    if importlib.util.find_spec("cupy") is None:
+        return ["CuPy is not installed", *filter(None, [driver_problem()])]
+    return [problem for problem in (driver_problem(), package_problem()) if problem]
 
 
 def import_cupy() -> Any:
@@ -68,11 +78,16 @@ def import_cupy() -> Any:
     try:
         cupy: Any = importlib.import_module("cupy")
     except ImportError as error:
-        raise DeviceError("cuda", f"CuPy cannot be imported ({error})", hint=_HINT) from error
+        raise DeviceError("cuda", import_problem(error), hint=_HINT) from error
     try:
-        cupy.cuda.runtime.getDeviceCount()
+        count = cupy.cuda.runtime.getDeviceCount()
+        cards = [cupy.cuda.runtime.getDeviceProperties(index) for index in range(count)]
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise DeviceError("cuda", f"CuPy cannot use the GPU ({error})", hint=_HINT) from error
+    for card in cards:
+        problem = card_problem(card["name"].decode(), (card["major"], card["minor"]))
+        if problem is not None:
+            raise DeviceError("cuda", problem)
     return cupy
 
 
@@ -146,6 +161,7 @@ class CupyBackend(Backend):
         self.index, self.cards = index, cards
         self.xp = CorrectedNamespace(import_cupy())
         self.array_type = self.xp.ndarray
+        self.card_memory = cupy_memory.shared(self.xp.library)
         # A singular matrix is an error here as on the CPU (in this thread: CuPy's setting is
         # one per thread, and without it the elements are NaN).
         importlib.import_module("cupyx").seterr(linalg="raise")
@@ -158,6 +174,16 @@ class CupyBackend(Backend):
 
     def to_numpy(self, array: Array) -> np.ndarray:
         return array.get()
+
+    def upload(self, array: np.ndarray) -> Array:
+        # From pinned memory, CuPy copies in the current stream, and keeps the memory until then.
+        return self.xp.asarray(array, blocking=False)
+
+    def pin(self, array: np.ndarray) -> np.ndarray:
+        return self.card_memory.pin(array)
+
+    def is_pinned(self, array: np.ndarray) -> bool:
+        return self.card_memory.is_pinned(array)
 
     def scatter_add(self, target: Array, index: Any, values: Array) -> None:
         scatter_add(self.xp, target, index, values)

@@ -80,6 +80,18 @@ class Backend:
         """Move an array to the host (without a copy if it is there already)."""
         raise NotImplementedError
 
+    def upload(self, array: np.ndarray) -> Array:
+        """Move a NumPy array to this device; the host need not wait for the copy to be done."""
+        return self.from_numpy(array)
+
+    def pin(self, array: np.ndarray) -> np.ndarray:
+        """Copy an array of the host to page-locked memory, where the device has use for it."""
+        return array
+
+    def is_pinned(self, array: np.ndarray) -> bool:
+        """Return True if an array of the host is in page-locked memory."""
+        return False
+
     def scatter_add(self, target: Array, index: Any, values: Array) -> None:
         """Do `target[index] += values`, counting an index as often as it occurs."""
         raise NotImplementedError

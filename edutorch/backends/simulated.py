@@ -23,7 +23,10 @@ from ..errors import DeviceError, InvalidValueError
 from . import CPU, simulate_cards
 from .array_surface import DispatchedArray, Index, NamespaceSurface
 from .cards import Cards
+from .memory_counts import physical_memory
 from .numpy import Backend, owner
+from .simulated_capture import Recorder, refuse_wait
+from .simulated_memory import SimulatedMemory
 
 __all__ = ["VARIABLE", "SimulatedArray", "SimulatedBackend", "card_count", "make_cards"]
 
@@ -97,6 +100,8 @@ class SimulatedArray(DispatchedArray):
         self, values: np.ndarray, backend: SimulatedBackend, base: SimulatedArray | None = None
     ) -> None:
         self._values, self.backend, self.base = values, backend, base
+        if base is None:
+            backend.card_memory.add(self)
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -135,22 +140,27 @@ class SimulatedArray(DispatchedArray):
         return self.backend.compute(np.ndarray.transpose, (self, *axes), {})
 
     def _element(self, conversion: str) -> Any:
+        self.backend.check_wait(conversion)
         return self._values
 
     def item(self, *index: int) -> Any:
         """Return an element as a Python number."""
+        self.backend.check_wait("item")
         return self._values.item(*index)
 
     def tolist(self) -> Any:
         """Return all elements as nested lists."""
+        self.backend.check_wait("tolist")
         return self._values.tolist()
 
     def tobytes(self, order: Any = "C") -> bytes:
         """Return the elements as bytes."""
+        self.backend.check_wait("tobytes")
         return self._values.tobytes(order)
 
     def get(self) -> np.ndarray:
         """Return a copy on the host."""
+        self.backend.check_wait("get")
         return self._values.copy()
 
     def __dlpack__(self, *_: Any, **options: Any) -> Any:
@@ -168,10 +178,10 @@ class SimulatedArray(DispatchedArray):
         )
 
     def __getitem__(self, index: Index) -> SimulatedArray:
-        return self.backend.lift(self._values[self.backend.lower(index)], (self,))
+        return self.backend.compute(np.ndarray.__getitem__, (self, index), {})
 
     def __setitem__(self, index: Index, value: object) -> None:
-        self._values[self.backend.lower(index)] = self.backend.lower(value)
+        self.backend.compute(np.ndarray.__setitem__, (self, index, value), {})
 
     def __repr__(self) -> str:
         return f"SimulatedArray({self._values!r}, {self.backend.device_name!r})"
@@ -245,6 +255,8 @@ class SimulatedBackend(Backend):
 
     def __init__(self, index: int, _: Cards) -> None:
         self.index = index
+        self.recorder: Recorder | None = None  # of the CUDA graph that is being captured
+        self.card_memory = SimulatedMemory(index, physical_memory())
         self.xp = SimulatedNamespace(self)
 
     # Onto the card, and off it ------------------------------------------------------------------
@@ -305,7 +317,17 @@ class SimulatedBackend(Backend):
         """Call a function of NumPy with arrays of this card."""
         plain = [self.lower(argument) for argument in arguments]
         named = {name: self.lower(value) for name, value in settings.items()}
-        return self.lift(function(*plain, **named), (*arguments, *settings.values()))
+        result = self.execute(lambda: function(*plain, **named), (plain, named))
+        return self.lift(result, (*arguments, *settings.values()))
+
+    def execute(self, call: Callable[[], Any], inputs: Any) -> Any:
+        """Make a call of NumPy; while a CUDA graph is captured, record it as well."""
+        return call() if self.recorder is None else self.recorder.run(call, inputs)
+
+    def check_wait(self, what: str) -> None:
+        """Refuse to wait for a number while a CUDA graph is captured, as a real card does."""
+        if self.recorder is not None:
+            refuse_wait(what)
 
     # The interface of every backend ------------------------------------------------------------
 
@@ -315,12 +337,17 @@ class SimulatedBackend(Backend):
             return op.forward(self.xp, **inputs, **settings)
         plain = {name: self.lower(value) for name, value in inputs.items()}
         named = {name: self.lower(value, numpy_too=True) for name, value in settings.items()}
-        y, first = None, plain[op.inputs[0]]
-        if op.slot is not None and isinstance(first, np.ndarray) and first.size >= op.slot.min_size:
-            values = {**plain, **named}
-            y = op.slot(*(values[name] for name in op.signature.parameters))
-        if y is None:
-            y = op.forward(self.cpu.xp, **plain, **named)
+        first = plain[op.inputs[0]]
+
+        def call() -> Any:
+            y = None
+            if op.slot is not None and isinstance(first, np.ndarray):
+                if first.size >= op.slot.min_size:
+                    values = {**plain, **named}
+                    y = op.slot(*(values[name] for name in op.signature.parameters))
+            return op.forward(self.cpu.xp, **plain, **named) if y is None else y
+
+        y = self.execute(call, (plain, named))
         return self.lift(y, (*inputs.values(), *settings.values()))
 
     def asarray(self, values: Any, dtype: Any = None) -> SimulatedArray:
@@ -332,8 +359,15 @@ class SimulatedBackend(Backend):
     def to_numpy(self, array: SimulatedArray) -> np.ndarray:
         return array.get()
 
+    def pin(self, array: np.ndarray) -> np.ndarray:
+        return self.card_memory.pin(array)
+
+    def is_pinned(self, array: np.ndarray) -> bool:
+        return self.card_memory.is_pinned(array)
+
     def scatter_add(self, target: SimulatedArray, index: Any, values: Any) -> None:
-        self.cpu.scatter_add(target._values, self.lower(index), self.lower(values))
+        arguments = target._values, self.lower(index), self.lower(values)
+        self.execute(lambda: self.cpu.scatter_add(*arguments), arguments)
 
     def as_strided(
         self, array: SimulatedArray, shape: Sequence[int], strides: Sequence[int], offset: int

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from .. import backends, dtypes
+from ..backends.memory_counts import format_bytes, physical_memory
 from ..backends.numpy import Array
 from ..errors import (
     ArgumentError,
@@ -53,6 +53,8 @@ def explain(
         arrays: the tensor arguments, as arrays.
         given: all that is known of the call by name: the settings, and more.
     """
+    if isinstance(error, OutOfMemory):
+        return memory_error(op.title, error)
     if isinstance(error, EdutorchError):
         return error
     settings = {
@@ -403,9 +405,6 @@ def _broadcast_hint(arrays: Sequence[Any]) -> str:
 
 # Memory: errors that are raised before allocating -------------------------------------
 
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
 TOO_LARGE = (
     "array is too big", "Maximum allowed dimension", "maximum supported dimension",
     "iterator is too large", "broadcast dimensions too large", "Maximum allowed size",
@@ -413,28 +412,7 @@ TOO_LARGE = (
 """NumPy's messages for sizes that it refuses without asking the operating system."""
 
 
-def physical_memory() -> int:
-    """Return the bytes of physical memory, 2**62 where the system does not report them.
-
-    Linux grants more than that, and kills the process once it is used.
-    """
-    try:
-        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        size = 0
-    return size if size > 0 else 2**62  # WebAssembly knows the name and no size
-
-
 TOTAL_MEMORY = physical_memory()
-
-
-def format_bytes(size: int) -> str:
-    """Format a number of bytes, as "7.3 TiB"."""
-    if size < 1024:
-        return f"{size} bytes"
-    power = min((size.bit_length() - 1) // 10, len(UNITS) - 1)
-    number = size / 1024**power
-    return f"{number:.1f} {UNITS[power]}" if number < 1024 else f"{number:.3g} {UNITS[power]}"
 
 
 def out_of_memory(
@@ -486,6 +464,6 @@ def is_too_large(error: Exception) -> bool:
 
 def memory_error(op: str, error: Exception, rows: Mapping[str, Any] | None = None) -> OutOfMemory:
     """Turn an array library's out-of-memory error into ours."""
-    if isinstance(error, OutOfMemory):
-        return error
+    if isinstance(error, OutOfMemory):  # a card's, which does not know for which op
+        return OutOfMemory(error.op or op, error.message, error.arguments, error.hint)
     return out_of_memory(op, getattr(error, "shape", None), getattr(error, "dtype", None), rows)

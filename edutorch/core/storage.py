@@ -137,6 +137,13 @@ class StorageFileError(EdutorchError, RuntimeError):
 # Storages -----------------------------------------------------------------------------
 
 
+def is_page_locked(array: Array) -> bool:
+    """Return True if an array is on the host, in memory that a card can copy from by itself."""
+    if backends.of(array) is not backends.CPU or not backends.is_loaded(backends.ACCELERATOR):
+        return False
+    return backends.get(backends.ACCELERATOR).is_pinned(array)
+
+
 class UntypedStorage:
     """The bytes that one or several tensors share.
 
@@ -175,9 +182,9 @@ class UntypedStorage:
         """Return the elements as an array of the device."""
         return self._backend.memory(self._array)
 
-    def is_pinned(self) -> bool:
-        """Return True if the memory is page-locked: never here."""
-        return False
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return True if the memory is page-locked."""
+        return is_page_locked(self._array)
 
     def is_shared(self) -> bool:
         """Return True if other processes can access the memory."""
@@ -410,8 +417,8 @@ class MemoryMembers:
         return backends.of(self._array).name == "cpu"
 
     def is_pinned(self, device: Any = None) -> bool:
-        """Return True if the memory is page-locked: never here."""
-        return False
+        """Return True if the memory is page-locked."""
+        return is_page_locked(self._array)
 
     def is_shared(self) -> bool:
         """Return True if other processes can access the memory: for tensors on a GPU."""

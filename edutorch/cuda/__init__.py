@@ -1,48 +1,79 @@
-"""`torch.cuda`: availability, device selection and memory statistics of NVIDIA GPUs.
+"""`torch.cuda`: cards, streams, events, graphs and memory of NVIDIA GPUs, real or simulated.
 
-The module can be imported, and `is_available()` called, on any machine; the other functions raise
-`DeviceError`, which says what is missing.
+The module can be imported, and `is_available()` called, on any machine; most functions raise
+`DeviceError` without a card, which says what is missing. What few programs need is loaded when it
+is first asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from .. import backends
+from ..backends import memory_counts
 from ..backends.cupy import problems
-from ..backends.device import Device, DeviceLike
+from ..backends.device import DeviceLike
 from ..core.tensor import Tensor
-from ..errors import DeviceError
 from ..errors import OutOfMemory as OutOfMemoryError
-from ..ops.random import default_generator
 from . import amp
 
+NAMES_BY_MODULE = {
+    "devices": (
+        "can_device_access_peer", "clock_rate", "device", "device_memory_used", "device_of",
+        "get_arch_list", "get_device_properties", "get_gencode_flags", "get_sync_debug_mode",
+        "init", "ipc_collect", "is_initialized", "is_tf32_supported", "list_gpu_processes",
+        "memory_usage", "power_draw", "set_sync_debug_mode", "temperature", "utilization",
+    ),
+    "graphs": ("CUDAGraph", "graph", "graph_pool_handle", "make_graphed_callables"),
+    "memory": (
+        "get_allocator_backend", "get_per_process_memory_fraction", "max_memory_allocated",
+        "max_memory_cached", "max_memory_reserved", "memory_cached", "memory_snapshot",
+        "memory_stats", "memory_stats_as_nested_dict", "memory_summary",
+        "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+        "reset_max_memory_cached", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+    ),
+    "random": (
+        "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all",
+        "seed", "seed_all", "set_rng_state", "set_rng_state_all",
+    ),
+    "streams": (
+        "Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream",
+        "get_stream_from_external", "set_stream", "stream",
+    ),
+}  # fmt: skip
+"""The names that are loaded when they are first asked for, by their module here."""
+
+MODULES = ("comm", "graphs", "memory", "nvtx", "random", "streams")
+_MODULE_OF = {name: module for module, names in NAMES_BY_MODULE.items() for name in names}
+
 __all__ = [
-    "OutOfMemoryError",
-    "amp",
-    "current_device",
-    "device",
-    "device_count",
-    "device_of",
-    "empty_cache",
-    "get_device_capability",
-    "get_device_name",
-    "get_rng_state",
-    "get_rng_state_all",
-    "is_available",
-    "is_bf16_supported",
-    "is_current_stream_capturing",
-    "manual_seed",
-    "manual_seed_all",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_reserved",
-    "set_device",
-    "set_rng_state",
-    "set_rng_state_all",
-    "synchronize",
-]
+    "OutOfMemoryError", "amp", "current_device", "device_count", "empty_cache",
+    "get_device_capability", "get_device_name", "has_half", "has_magma", "is_available",
+    "is_bf16_supported", "is_current_stream_capturing", "mem_get_info", "memory_allocated",
+    "memory_reserved", "set_device", "synchronize",
+    *_MODULE_OF,
+]  # fmt: skip
+
+has_half = True
+has_magma = False
+
+
+def __getattr__(name: str) -> Any:
+    """Load a module, or the module of a name, when it is first asked for."""
+    if name in MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name == "default_generators":
+        return import_module(f"{__name__}.random").default_generators()
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'edutorch.cuda' has no attribute {name!r}", name=name)
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF, *MODULES, "default_generators"})
 
 
 def is_available() -> bool:
@@ -63,121 +94,45 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_current_stream_capturing() -> bool:
-    """Return False: work on a GPU is not captured as a graph."""
-    return False
+    """Return True while work on the current stream is captured as a graph; False without a card.
+
+    >>> cuda.is_current_stream_capturing()
+    False
+    """
+    if not backends.is_loaded(backends.ACCELERATOR):
+        return False
+    return _module("streams").current_stream().is_capturing()
 
 
 def device_count() -> int:
     """Return the number of GPUs, 0 if CUDA is not available."""
-    return backends.cards_of("cuda").count if is_available() else 0
+    return backends.cards_of().count if is_available() else 0
 
 
 def current_device() -> int:
     """Return the index of the current GPU, which new tensors are created on."""
-    return backends.cards_of("cuda").current_index()
+    return _index(None)
 
 
 def set_device(device: DeviceLike) -> None:
-    """Set the current GPU: an index, or a device such as "cuda:1". Less than 0: it stays.
-
-    Raises: DeviceError: there is no such GPU.
-    """
-    index = _device_index(device)
-    if index >= 0:
-        backends.cards_of("cuda").select(index)
-
-
-class device:
-    """A context manager that sets the current GPU; None or an index below 0 changes nothing.
-
-    >>> with cuda.device(None):
-    ...     tensor([1.0]).device
-    device(type='cpu')
-    """
-
-    def __init__(self, device: DeviceLike) -> None:
-        self.idx = -1 if device is None else _device_index(device)
-        self.prev_idx: list[int] = []
-
-    def __enter__(self) -> device:
-        if self.idx >= 0:
-            self.prev_idx.append(current_device())
-            set_device(self.idx)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self.prev_idx:
-            set_device(self.prev_idx.pop())
-
-
-class device_of(device):
-    """A context manager that sets the current GPU to that of a tensor; on the CPU, nothing.
-
-    >>> with cuda.device_of(tensor([1.0])) as where:
-    ...     where.idx
-    -1
-    """
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(obj.get_device() if obj.is_cuda else None)
+    """Set the current GPU: an index, or a device such as "cuda:1"; a negative index changes none."""
+    _module("devices").device(device).select()
 
 
 def get_device_name(device: DeviceLike = None) -> str:
     """Return the name of the GPU."""
-    return _properties(device)["name"].decode()
+    return _driver().properties(_index(device)).name
 
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
     """Return the GPU's compute capability, such as (9, 0)."""
-    properties = _properties(device)
-    return properties["major"], properties["minor"]
-
-
-def manual_seed(seed: int) -> None:
-    """Seed the generator of the GPU; does nothing without a GPU."""
-    if is_available():
-        default_generator(backends.get("cuda")).manual_seed(seed)
-
-
-def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all GPUs; does nothing without a GPU.
-
-    >>> cuda.manual_seed_all(0)
-    """
-    for index in range(device_count()):
-        default_generator(backends.get("cuda", index)).manual_seed(seed)
-
-
-def get_rng_state(device: DeviceLike = "cuda") -> Tensor:
-    """Return the state of the generator of a GPU."""
-    return default_generator(backends.get("cuda", _device_index(device))).get_state()
-
-
-def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> None:
-    """Restore the state of the generator of a GPU."""
-    default_generator(backends.get("cuda", _device_index(device))).set_state(new_state)
-
-
-def get_rng_state_all() -> list[Tensor]:
-    """Return the states of the generators of all GPUs: an empty list without a GPU.
-
-    >>> len(cuda.get_rng_state_all()) == cuda.device_count()
-    True
-    """
-    return [get_rng_state(index) for index in range(device_count())]
-
-
-def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Restore the states of the generators of all GPUs."""
-    for index, state in enumerate(new_states):
-        set_rng_state(state, index)
+    properties = _driver().properties(_index(device))
+    return properties.major, properties.minor
 
 
 def synchronize(device: DeviceLike = None) -> None:
     """Wait until all work on the GPU is done."""
-    cards, index = backends.cards_of("cuda"), _device_index(device)
-    with cards.selected(index):
-        cards.get(index).synchronize()
+    _driver().synchronize(_index(device))
 
 
 def empty_cache() -> None:
@@ -185,58 +140,48 @@ def empty_cache() -> None:
 
     >>> cuda.empty_cache()
     """
-    if is_available() and not backends.simulated_cards():
-        _cupy().get_default_memory_pool().free_all_blocks()
+    if is_available():
+        _driver().release_cached(_index(None))
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
     """Return the bytes that tensors use on the GPU; 0 without a GPU."""
-    if not is_available() or backends.simulated_cards():
-        return 0
-    cupy = _cupy()
-    with cupy.cuda.Device(_device_index(device)):
-        return cupy.get_default_memory_pool().used_bytes()
+    return _driver().memory_counts(_index(device)).used.current if is_available() else 0
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
     """Return the bytes that are in use or cached on the GPU; 0 without a GPU."""
-    if not is_available() or backends.simulated_cards():
-        return 0
-    cupy = _cupy()
-    with cupy.cuda.Device(_device_index(device)):
-        return cupy.get_default_memory_pool().total_bytes()
+    return _driver().memory_counts(_index(device)).reserved.current if is_available() else 0
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     """Return the free and the total memory of the GPU, in bytes."""
-    cupy = _cupy()
-    with cupy.cuda.Device(_device_index(device)):
-        return cupy.cuda.runtime.memGetInfo()
+    return _driver().memory_info(_index(device))
 
 
-def _cupy() -> Any:
-    return backends.get("cuda").xp
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")
 
 
-def _device_index(device: DeviceLike) -> int:
-    """Return the index of a device; None is the current one.
-
-    Raises: DeviceError: it is no GPU.
-    """
-    if device is None:
-        return current_device()
-    if isinstance(device, int):
-        return device
-    chosen = Device(device)
-    if not chosen.is_accelerator:
-        raise DeviceError("cuda", f"Expected a cuda device, but got: {chosen}")
-    index = chosen.index
-    return current_device() if index is None else index
+def _driver() -> Any:
+    return _module("driver").driver()
 
 
-def _properties(device: DeviceLike) -> dict[str, Any]:
-    index = _device_index(device)
-    backends.cards_of("cuda").check(index)
-    if backends.simulated_cards():  # those of an H100, so that programs choose what one can do
-        return {"name": b"simulated card (edutorch, on the CPU)", "major": 9, "minor": 0}
-    return _cupy().cuda.runtime.getDeviceProperties(index)
+def _index(device: DeviceLike) -> int:
+    return _module("devices").card_index(device)
+
+
+def _record_stream(self: Tensor, stream: Any) -> None:
+    """Keep the memory, once it is freed, until a stream has done what is now in it."""
+    if self.is_cuda:
+        _driver().record_stream(self._array, stream._handle)
+
+
+setattr(Tensor, "record_stream", _record_stream)  # noqa: B010
+
+
+def _describe_held(index: int, but: Any) -> dict[str, str]:
+    return _module("held").describe_held(index, but)
+
+
+memory_counts.describe_held = _describe_held

@@ -82,13 +82,17 @@ def cast_to_dtype_of(value: ArrayOrTensor, other: ArrayOrTensor) -> Any:
 
 
 @op(linear=True, fast=False, method=False, public="to", node="ToCopyBackward0")
-def to_device(xp: Namespace, input: Array, device: Device, source: Device) -> Array:
+def to_device(
+    xp: Namespace, input: Array, device: Device, source: Device, non_blocking: bool = False
+) -> Array:
     """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
 
     >>> to_device(tensor([1.0]), device("cpu"), device("cpu")).device
     device(type='cpu')
     """
-    return device.backend.from_numpy(backends.of(input).to_numpy(input))
+    backend = device.backend
+    move = backend.upload if non_blocking else backend.from_numpy
+    return move(backends.of(input).to_numpy(input))
 
 
 to_device.vjp(input=lambda g, device, source: to_device(g, source, device), latex=r"g")
@@ -125,7 +129,7 @@ def to(
     if device is not None:
         there, here = backend_for(device), backends.of(output._array)
         if there is not here and there.device_name != here.device_name:
-            output = to_device(output, Device(there.device_name), output.device)
+            output = to_device(output, Device(there.device_name), output.device, non_blocking)
     in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
     if (copy and output is input) or not in_order:
         return copy_to(output, memory_format)
@@ -170,9 +174,10 @@ def cpu(input: Tensor) -> Tensor:
 
 
 @as_method
-def cuda(input: Tensor, device: DeviceLike = None) -> Tensor:
+def cuda(input: Tensor, device: DeviceLike = None, non_blocking: bool = False) -> Tensor:
     """The tensor on the GPU. Raises: DeviceError: there is none."""
-    return input.to(device=backends.ACCELERATOR if device is None else device)
+    target = backends.ACCELERATOR if device is None else device
+    return input.to(device=target, non_blocking=non_blocking)
 
 
 TYPE_NAMES = {
@@ -247,10 +252,12 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     >>> copy_(zeros(2), tensor([1, 2]))
     tensor([1., 2.])
     """
-    return replace_values(input, src, "copy_")
+    return replace_values(input, src, "copy_", non_blocking)
 
 
-def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
+def replace_values(
+    input: Tensor, src: Tensor, name: str, non_blocking: bool = False
+) -> Tensor:
     """Write the elements of `src` into `input`, recorded as an in-place op.
 
     Raises: GradientError: a leaf that requires grad.
@@ -262,7 +269,8 @@ def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
             return input
     refuse_leaf(input, name)
     before = alias_with_history(input)
-    source = to(src, dtype=input.dtype, device=input.device).expand(input.shape)
+    moved = to(src, dtype=input.dtype, device=input.device, non_blocking=non_blocking)
+    source = moved.expand(input.shape)
     overwrite(input, copy(before, source), before, name)
     return input
 

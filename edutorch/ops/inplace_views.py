@@ -34,7 +34,7 @@ from ..core.storage import (
 from ..core.tensor import Tensor, move_retain_hooks, share_version, wrap
 from ..core.tensor_methods import accept_varargs, refuse_leaf
 from ..dtypes import DTypeLike
-from ..errors import ArgumentError, GradientError, ShapeError
+from ..errors import ArgumentError, DeviceError, GradientError, ShapeError
 from .conversion import to
 from .creation import parse_size as sizes_of
 from .from_data import tensor
@@ -319,17 +319,25 @@ def _module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def _pin_memory(self: Tensor, device: DeviceLike = None) -> Tensor:
-    """Return the tensor itself: copies to the GPU do not need pinned memory."""
-    return self
+    """Return a copy in page-locked memory, from which a card copies beside its work.
+
+    Without a card, and for what is pinned already, it is the tensor itself.
+
+    Raises: DeviceError: it is not on the CPU.
+    """
+    if backends.is_unavailable(backends.ACCELERATOR) or self.is_pinned():
+        return self
+    if not self.is_cpu:
+        raise DeviceError(
+            "pin_memory", "cannot pin a tensor: only dense CPU tensors can be pinned",
+            {"self": self.device}, "x.cpu().pin_memory()",
+        )  # fmt: skip
+    return wrap(backends.get(backends.ACCELERATOR).pin(self._array))
 
 
 def _share_memory_(self: Tensor) -> Tensor:
     """Return the tensor itself: DataLoader workers do not need it."""
     return self
-
-
-def _record_stream(self: Tensor, stream: Any) -> None:
-    """Do nothing: the device library tracks which streams use the memory."""
 
 
 def _to_dense(self: Tensor, dtype: DTypeLike = None, *, masked_grad: bool = True) -> Tensor:
@@ -340,6 +348,6 @@ def _to_dense(self: Tensor, dtype: DTypeLike = None, *, masked_grad: bool = True
 for _name, _method in {
     "apply_": _apply_, "map_": _map_, "map2_": _map2_, "new": _new,
     "module_load": _module_load, "pin_memory": _pin_memory, "share_memory_": _share_memory_,
-    "record_stream": _record_stream, "to_dense": _to_dense,
+    "to_dense": _to_dense,
 }.items():  # fmt: skip
     setattr(Tensor, _name, _method)

@@ -317,7 +317,7 @@ class Optimizer(OptimizerHooks):
                     if set_to_none:
                         param._grad = None
                     elif param._grad is not None:
-                        param._grad = param._grad.detach() * 0
+                        param._grad.detach_().zero_()  # in place: a CUDA graph knows its address
 
     # State ------------------------------------------------------------------------------
 

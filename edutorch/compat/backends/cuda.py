@@ -6,7 +6,7 @@ kernels are allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -16,10 +16,29 @@ PRECISIONS = ("highest", "high", "medium")
 class MatmulSettings:
     """The precision of matrix products: `torch.backends.cuda.matmul`."""
 
-    precision = "highest"
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
     allow_fp16_accumulation = False
+
+    def __init__(self) -> None:
+        self._precision = "highest"
+        self._listeners: list[Callable[[str], None]] = []
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Call a device's function with the precision, now and at each change."""
+        self._listeners.append(listener)
+        listener(self._precision)
+
+    @property
+    def precision(self) -> str:
+        """How exact float32 products are: "highest", "high" or "medium"."""
+        return self._precision
+
+    @precision.setter
+    def precision(self, value: str) -> None:
+        self._precision = value
+        for listener in self._listeners:
+            listener(value)
 
     @property
     def allow_tf32(self) -> bool:

@@ -206,7 +206,7 @@ class Module(ModuleState, ModuleConversions):
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
             else:
-                parameter.grad = zeros_like(parameter.grad)
+                parameter.grad.detach_().zero_()  # in place: a CUDA graph knows its address
 
     # Hooks ------------------------------------------------------------------------------
 
