@@ -68,16 +68,15 @@ def card_problem(name: str, capability: tuple[int, int]) -> str | None:
     """Return what is wrong with a GPU that is too old to compile for.
 
     >>> from edutorch.backends.cuda_problems import card_problem
-    >>> card_problem("GeForce GTX 1080", (6, 1))
-    'the GeForce GTX 1080 is sm_61, and CUDA 13 needs sm_75 or newer: use another GPU, or device="cpu"'
+    >>> card_problem("GTX 1080", (6, 1))
+    'the GTX 1080 is sm_61, and CUDA 13 needs sm_75 or newer: use another GPU, or device="cpu"'
     """
     if capability >= MIN_CAPABILITY:
         return None
     has = "sm_{}{}".format(*capability)
     needs = "sm_{}{}".format(*MIN_CAPABILITY)
     return (
-        f"the {name} is {has}, and CUDA 13 needs {needs} or newer: use another GPU, or "
-        'device="cpu"'
+        f'the {name} is {has}, and CUDA 13 needs {needs} or newer: use another GPU, or device="cpu"'
     )
 
 
@@ -91,14 +90,14 @@ def import_problem(error: ImportError) -> str:
     text = " ".join(str(error).split())
     causes: Any = (error, error.__cause__, error.__context__)
     words = " ".join(str(cause) for cause in causes if cause is not None)
-    if "numpy" in words.lower() and "multiarray" in words or "dtype size changed" in words:
+    if ("numpy" in words.lower() and "multiarray" in words) or "dtype size changed" in words:
         return (
             f"CuPy does not fit the installed NumPy ({text}): "
             'pip install --upgrade "edutorch[cuda]" brings two that fit'
         )
     if ".so" in words or "DLL" in words:
         return (
-            f"a library of CUDA is missing ({text}): pip install --upgrade \"edutorch[cuda]\" "
+            f'a library of CUDA is missing ({text}): pip install --upgrade "edutorch[cuda]" '
             "brings them"
         )
     return f"CuPy cannot be imported ({text})"

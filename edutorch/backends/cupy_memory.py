@@ -89,7 +89,7 @@ class CupyMemory:
         self._default.free_all_blocks()
         self._cupy.get_default_pinned_memory_pool().free_all_blocks()
 
-    # Private pools, which live as long as the graphs that use them ---------------------------------
+    # Private pools, which live as long as the graphs that use them ------------------------------
 
     def use_private_pool(self, handle: Any) -> None:
         """Let this thread allocate from a pool of its own, made at first use; None: the common one.
@@ -160,5 +160,3 @@ def use_tensor_cores(cupy: Any, precision: str) -> None:
     is_full = precision == "highest"
     kind = products.COMPUTE_TYPE_DEFAULT if is_full else products.COMPUTE_TYPE_TF32
     products.set_compute_type(np.dtype(np.float32), kind)
-
-

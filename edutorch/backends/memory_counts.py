@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ..errors import OutOfMemory
 
@@ -86,12 +85,12 @@ class MemoryCounts:
         self.reserved.move_to(reserved)
 
 
-describe_held: Callable[[int, Any], dict[str, str]] = lambda index, but: {}  # noqa: E731
+describe_held: Callable[[int], dict[str, str]] = lambda index: {}  # noqa: E731
 """Returns the largest tensors on a card as rows of an error; `edutorch.cuda` puts it here."""
 
 
 def out_of_memory(
-    index: int, size: int, counts: MemoryCounts, free: int, total: int, but: Any = None
+    index: int, size: int, counts: MemoryCounts, free: int, total: int
 ) -> OutOfMemory:
     """Make the error for memory that a card does not have, with a table of what is held there.
 
@@ -100,7 +99,6 @@ def out_of_memory(
         size: the bytes that were asked for.
         counts: its numbers.
         free, total: the bytes of the card itself.
-        but: an array that is not shown: the one that was asked for.
     """
     counts.out_of_memory_count += 1
     rows = {
@@ -109,4 +107,4 @@ def out_of_memory(
         "reserved": format_bytes(counts.reserved.current),
     }  # fmt: skip
     message = f"CUDA out of memory: tried to allocate {format_bytes(size)}"
-    return OutOfMemory(None, message, rows | describe_held(index, but), HINT)
+    return OutOfMemory(None, message, rows | describe_held(index), HINT)

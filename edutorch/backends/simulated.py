@@ -340,11 +340,10 @@ class SimulatedBackend(Backend):
         first = plain[op.inputs[0]]
 
         def call() -> Any:
-            y = None
-            if op.slot is not None and isinstance(first, np.ndarray):
-                if first.size >= op.slot.min_size:
-                    values = {**plain, **named}
-                    y = op.slot(*(values[name] for name in op.signature.parameters))
+            y, slot = None, op.slot
+            if slot is not None and isinstance(first, np.ndarray) and first.size >= slot.min_size:
+                values = {**plain, **named}
+                y = slot(*(values[name] for name in op.signature.parameters))
             return op.forward(self.cpu.xp, **plain, **named) if y is None else y
 
         y = self.execute(call, (plain, named))

@@ -39,8 +39,9 @@ class SimulatedMemory:
         counts = self.counts
         used = counts.used.current + size
         if used > self.limit:
-            free = self.total - counts.used.current
-            raise out_of_memory(self.index, array.nbytes, counts, free, self.total, array)
+            free, wanted = self.total - counts.used.current, array.nbytes
+            array._values = np.empty(0, np.uint8)  # a traceback may keep the array
+            raise out_of_memory(self.index, wanted, counts, free, self.total)
         counts.move_to(used, max(used, counts.reserved.current))
         key = id(array)
 

@@ -115,7 +115,7 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Set the current GPU: an index, or a device such as "cuda:1"; a negative index changes none."""
+    """Set the current GPU: an index, or a device such as "cuda:1". Less than 0: it stays."""
     _module("devices").device(device).select()
 
 
@@ -180,8 +180,9 @@ def _record_stream(self: Tensor, stream: Any) -> None:
 setattr(Tensor, "record_stream", _record_stream)  # noqa: B010
 
 
-def _describe_held(index: int, but: Any) -> dict[str, str]:
-    return _module("held").describe_held(index, but)
+def _describe_held(index: int) -> dict[str, str]:
+    loaded = backends.is_loaded(backends.ACCELERATOR)
+    return _module("held").describe_held(index) if loaded else {}
 
 
 memory_counts.describe_held = _describe_held

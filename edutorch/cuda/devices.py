@@ -131,7 +131,7 @@ def ipc_collect() -> None:
     """Do nothing: memory on a card is not shared between processes."""
 
 
-# How much a card has to do: from NVIDIA's management library ---------------------------------------
+# How much a card has to do: from NVIDIA's management library -----------------------------------
 
 
 class _Debug:
@@ -148,7 +148,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     if number not in modes.values():
         raise InvalidValueError(
             "set_sync_debug_mode",
-            f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, got {debug_mode!r}",
+            f"invalid debug_mode {debug_mode!r}: expected one of `default`, `warn`, `error`",
         )
     if number:
         warnings.warn("Synchronization debug mode has no effect here", stacklevel=2)
@@ -171,7 +171,9 @@ def management(device: DeviceLike) -> tuple[Any, Any]:
     try:
         import pynvml
     except ImportError as error:
-        raise missing_extra("cuda", "the sensors of a GPU", "nvidia-ml-py is not installed") from error
+        raise missing_extra(
+            "cuda", "the sensors of a GPU", "nvidia-ml-py is not installed"
+        ) from error
     pynvml.nvmlInit()
     return pynvml, pynvml.nvmlDeviceGetHandleByIndex(index)
 

@@ -51,6 +51,7 @@ class CUDAGraph:
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._graph: Any = None
+        self._driver: Any = None
         self._stream: Stream | None = None
         self._pool: tuple[int, int] | None = None
 
@@ -85,15 +86,15 @@ class CUDAGraph:
             )  # fmt: skip
         self._pool = graph_pool_handle() if pool is None else tuple(pool)
         _users[self._pool] = _users.get(self._pool, 0) + 1
-        driver().begin_capture(here._handle, self._pool)
-        self._stream = here
+        here._driver.begin_capture(here._handle, self._pool)
+        self._stream, self._driver = here, here._driver
 
     def capture_end(self) -> None:
         """End the capture. Raises: CaptureError (a RuntimeError): none was begun, or it failed."""
         here, self._stream = self._stream, None
         if here is None:
             raise CaptureError("CUDAGraph", "capture_end() without capture_begin()")
-        self._graph = driver().end_capture(here._handle)
+        self._graph = self._driver.end_capture(here._handle)
 
     def instantiate(self) -> None:
         """Make it ready to replay: it is, since `capture_end`."""
@@ -122,7 +123,7 @@ class CUDAGraph:
             _users[pool] -= 1
             if not _users[pool]:
                 del _users[pool]
-                driver().drop_pool(pool)
+                self._driver.drop_pool(pool)
 
     def pool(self) -> tuple[int, int]:
         """Return the name of its pool of memory, for another graph.
@@ -134,8 +135,7 @@ class CUDAGraph:
         return self._pool
 
     def __del__(self) -> None:
-        # At the end of the process the driver may be gone already.
-        if getattr(self, "_pool", None) is not None and driver is not None:
+        if self._pool is not None:
             self.reset()
 
 
@@ -193,7 +193,7 @@ def is_known(stream: Stream) -> bool:
     return stream._driver is driver()
 
 
-# Functions as graphs ---------------------------------------------------------------------------------
+# Functions as graphs ------------------------------------------------------------------------------
 
 
 def make_graphed_callables(
@@ -322,7 +322,8 @@ def replaying(captured: Captured) -> Callable[..., Any]:
             for static, given in zip(captured.seeds, wanted, strict=True):
                 static.copy_(given)
             captured.backward.replay()
-            return tuple(None if g is None else g.detach() for g in captured.results)
+            # Copies: the next replay writes there, while these may be kept as `.grad`.
+            return tuple(None if g is None else g.clone() for g in captured.results)
 
     def run(*args: Any) -> Any:
         inputs, _ = tree_flatten(args)

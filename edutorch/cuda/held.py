@@ -40,20 +40,18 @@ class Block(NamedTuple):
         return f"{format_bytes(self.size)}, {self.shape} {dtype_name(self.dtype)}: {self.name}"
 
 
-def held_blocks(index: int, but: Any = None) -> list[Block]:
-    """Return the blocks of memory that are in use on a card, the largest first.
-
-    Args:
-        but: an array that does not count.
-    """
+def held_blocks(index: int) -> list[Block]:
+    """Return the blocks of memory that are in use on a card, the largest first."""
     backend = backends.get(backends.ACCELERATOR, index)
     objects = gc.get_objects()
     names = dict(named_arrays(objects))
     blocks: dict[int, Block] = {}
     for array in arrays_of(objects):
-        if array is but or backends.of(array) is not backend:
+        if backends.of(array) is not backend:
             continue
         address, size = backend.storage(array)
+        if not size:
+            continue
         name = names.get(id(array))
         known = blocks.get(address)
         if known is None or (name and known.name == UNNAMED):
@@ -68,11 +66,9 @@ def arrays_of(objects: list[Any]) -> Iterator[Any]:
     """Yield the arrays of cards among objects, and those of tensors."""
     for value in objects:
         kind = type(value)  # `isinstance` would call each object's `__class__`
-        if kind in backends._BY_ARRAY and backends.of(value).is_accelerator:
-            yield value
-        elif issubclass(kind, Tensor) and backends.is_array(value._array):
-            if backends.of(value._array).is_accelerator:
-                yield value._array
+        array = value._array if issubclass(kind, Tensor) else value
+        if type(array) in backends._BY_ARRAY and backends.of(array).is_accelerator:
+            yield array
 
 
 def named_arrays(objects: list[Any]) -> Iterator[tuple[int, str]]:
@@ -111,9 +107,9 @@ def is_stateful(value: Any) -> bool:
     return "param_groups" in members and "state" in members
 
 
-def describe_held(index: int, but: Any = None) -> dict[str, str]:
+def describe_held(index: int) -> dict[str, str]:
     """Return the largest tensors on a card as rows of an error."""
-    blocks = held_blocks(index, but)
+    blocks = held_blocks(index)
     rows = {f"held-{number}": str(block) for number, block in enumerate(blocks[:SHOWN], start=1)}
     rest = blocks[SHOWN:]
     if rest:

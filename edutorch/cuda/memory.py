@@ -123,6 +123,9 @@ def get_allocator_backend() -> str:
     return "native"
 
 
+COLUMNS = ("Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed")
+
+
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     """Return a table of a card's memory, and of its largest tensors unless `abbreviated`."""
     index = card_index(device)
@@ -134,7 +137,7 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
         line,
         f"|{f'CUDA OOMs: {counts.out_of_memory_count}':^75}|",
         line,
-        f"|{'Metric':^23}|{'Cur Usage':^12}|{'Peak Usage':^12}|{'Tot Alloc':^12}|{'Tot Freed':^12}|",
+        "|".join(["", f"{'Metric':^23}", *(f"{name:^12}" for name in COLUMNS), ""]),
         line,
         summary_row("Allocated memory", counts.used),
         summary_row("Active memory", counts.used),

@@ -255,9 +255,7 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return replace_values(input, src, "copy_", non_blocking)
 
 
-def replace_values(
-    input: Tensor, src: Tensor, name: str, non_blocking: bool = False
-) -> Tensor:
+def replace_values(input: Tensor, src: Tensor, name: str, non_blocking: bool = False) -> Tensor:
     """Write the elements of `src` into `input`, recorded as an in-place op.
 
     Raises: GradientError: a leaf that requires grad.

@@ -68,13 +68,17 @@ def test_unknown_devices():
 
 
 class Driver:
-    """A stand-in for the driver's library, with the two functions that are called."""
+    """A stand-in for the driver's library, with the functions that are called."""
 
-    def __init__(self, starts: int, count: int) -> None:
-        self.starts, self.count = starts, count
+    def __init__(self, starts: int, count: int, version: int = 13000) -> None:
+        self.starts, self.count, self.version = starts, count, version
 
     def cuInit(self, flags: int) -> int:
         return self.starts
+
+    def cuDriverGetVersion(self, pointer) -> int:
+        pointer._obj.value = self.version
+        return 0
 
     def cuDeviceGetCount(self, pointer) -> int:
         pointer._obj.value = self.count

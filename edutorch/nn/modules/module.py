@@ -17,7 +17,6 @@ from ...core.argument_checks import FAILURES, check_settings
 from ...core.autograd.graph import RemovableHandle
 from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
-from ...ops import zeros_like
 from . import hooks, registration, state_dict
 from .hooks import (
     CALL_HOOKS,

@@ -1,0 +1,144 @@
+"""CUDA graphs on simulated cards: captured once, replayed on the same memory."""
+
+import pytest
+
+import edutorch
+from edutorch import cuda, nn
+from edutorch.nn import functional as F
+
+
+def test_a_replay_reads_and_writes_the_same_memory(cards):
+    x, y = edutorch.ones(3, device="cuda"), edutorch.zeros(3, device="cuda")
+    ran = []
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        assert cuda.is_current_stream_capturing()
+        y += 2 * x
+        total = y.sum()
+        ran.append(1)
+    assert not cuda.is_current_stream_capturing()
+    assert y.tolist() == [0, 0, 0]  # a capture computes nothing
+    x.copy_(edutorch.tensor([1.0, 2.0, 3.0]))
+    g.replay()
+    assert y.tolist() == [2, 4, 6] and total.item() == 12
+    g.replay()
+    assert y.tolist() == [4, 8, 12] and total.item() == 24
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_a_captured_step_is_the_eager_step(cards, set_to_none):
+    results = []
+    for is_captured in (False, True):
+        edutorch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).cuda()
+        optimizer = edutorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        x = edutorch.randn(16, 4, device="cuda")
+        target = edutorch.randint(0, 2, (16,), device="cuda")
+
+        def step(model=model, optimizer=optimizer, x=x, target=target):
+            optimizer.zero_grad(set_to_none)
+            loss = F.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step()  # the state of the optimizer exists before the capture
+        losses = []
+        g = cuda.CUDAGraph()
+        if is_captured:
+            with cuda.graph(g):
+                static_loss = step()
+        for _ in range(4):
+            if is_captured:
+                g.replay()
+                losses.append(static_loss.item())
+            else:
+                losses.append(step().item())
+        results.append((losses, [parameter.tolist() for parameter in model.parameters()]))
+    assert results[0] == results[1]
+
+
+def test_dropout_is_drawn_anew(cards):
+    x = edutorch.ones(1000, device="cuda")
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        y = F.dropout(x, 0.5)
+    g.replay()
+    first = y.tolist()
+    g.replay()
+    assert y.tolist() != first
+
+
+def test_what_a_capture_refuses(cards):
+    x = edutorch.ones(3, device="cuda")
+    for wait in (x.sum().item, x.tolist, x.cpu, lambda: bool(x[0] > 0), cuda.synchronize):
+        g = cuda.CUDAGraph()
+        capture = cuda.graph(g)
+        with pytest.raises(RuntimeError, match="operation not permitted when"), capture:
+            wait()
+        with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+            g.replay()
+    assert x.tolist() == [1, 1, 1] and not cuda.is_current_stream_capturing()
+    g = cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="non-default stream"):
+        g.capture_begin()
+    with pytest.raises(RuntimeError, match="without capture_begin"):
+        g.capture_end()
+    with pytest.raises(ValueError, match="unknown capture_error_mode"):
+        g.capture_begin(capture_error_mode="strict")
+    with pytest.raises(RuntimeError, match=r"pool\(\) without"):
+        g.pool()
+
+
+def test_begin_and_end_by_hand(cards):
+    x, pool, stream = edutorch.ones(2, device="cuda"), cuda.graph_pool_handle(), cuda.Stream()
+    first, second = cuda.CUDAGraph(), cuda.CUDAGraph()
+    with cuda.stream(stream):
+        first.capture_begin(pool)
+        x *= 2
+        first.capture_end()
+        with pytest.raises(RuntimeError, match="already owns a captured graph"):
+            first.capture_begin()
+    assert first.pool() == pool and pool != cuda.graph_pool_handle()
+    with cuda.graph(second, pool=first.pool(), stream=stream):
+        x += 1
+    first.replay()
+    second.replay()
+    first.instantiate()
+    assert x.tolist() == [3, 3]
+    first.reset()
+    with pytest.raises(RuntimeError, match="without a preceding"):
+        first.replay()
+    second.replay()
+    assert x.tolist() == [4, 4]
+
+
+def test_graphed_callables(cards):
+    edutorch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).cuda()
+    plain = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).cuda()
+    plain.load_state_dict(model.state_dict())
+    sample = edutorch.randn(5, 3, device="cuda", requires_grad=True)
+    graphed = cuda.make_graphed_callables(model, (sample,))
+    assert graphed is model
+    for _ in range(2):
+        data = edutorch.randn(5, 3, device="cuda")
+        x, same = data.clone().requires_grad_(), data.clone().requires_grad_()
+        loss, expected = graphed(x).square().sum(), plain(same).square().sum()
+        loss.backward()
+        expected.backward()
+        assert loss.item() == expected.item()
+        assert x.grad.tolist() == same.grad.tolist()
+    for mine, its in zip(model.parameters(), plain.parameters(), strict=True):
+        assert edutorch.allclose(mine.grad, its.grad)
+    model.eval()
+    assert edutorch.equal(model(x), plain(x))  # the graph is that of training: `forward` runs
+
+    def pair(a):
+        return a * 2, {"sum": a.sum()}
+
+    twice, more = cuda.make_graphed_callables((pair, edutorch.sin), ((sample,), (sample,)))
+    first, rest = twice(x)
+    assert first.tolist() == (x * 2).tolist() and rest["sum"].item() == x.sum().item()
+    assert more(x).tolist() == x.sin().tolist()
