@@ -18,7 +18,9 @@ PREFIX = "cupy-cuda"
 
 def cupy_packages() -> dict[str, int]:
     """Return the packages of CuPy that are installed, and the major version of their CUDA."""
-    names = {(found.metadata["Name"] or "").lower() for found in importlib.metadata.distributions()}
+    names = {
+        (package.metadata["Name"] or "").lower() for package in importlib.metadata.distributions()
+    }
     return {
         name: int(name.removeprefix(PREFIX).removesuffix("x"))
         for name in sorted(names)

@@ -158,5 +158,5 @@ def use_tensor_cores(cupy: Any, precision: str) -> None:
     """Set how float32 products are computed: TensorFloat-32 unless the precision is "highest"."""
     products = cupy._core._routines_linalg
     is_full = precision == "highest"
-    kind = products.COMPUTE_TYPE_DEFAULT if is_full else products.COMPUTE_TYPE_TF32
-    products.set_compute_type(np.dtype(np.float32), kind)
+    compute_type = products.COMPUTE_TYPE_DEFAULT if is_full else products.COMPUTE_TYPE_TF32
+    products.set_compute_type(np.dtype(np.float32), compute_type)

@@ -53,10 +53,8 @@ def explain(
         arrays: the tensor arguments, as arrays.
         given: all that is known of the call by name: the settings, and more.
     """
-    if isinstance(error, OutOfMemory):
-        return memory_error(op.title, error)
     if isinstance(error, EdutorchError):
-        return error
+        return memory_error(op.title, error) if isinstance(error, OutOfMemory) else error
     settings = {
         name: call_values[name] for name in op.settings if call_values and name in call_values
     }

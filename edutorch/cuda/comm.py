@@ -13,7 +13,7 @@ from .devices import card_index
 __all__ = ["broadcast", "broadcast_coalesced", "gather", "reduce_add", "scatter"]
 
 
-def places(devices: Sequence[Any]) -> list[str]:
+def device_names(devices: Sequence[Any]) -> list[str]:
     """Return the names of cards."""
     return [f"cuda:{card_index(device)}" for device in devices]
 
@@ -33,14 +33,14 @@ def broadcast(
         raise InvalidValueError("broadcast", "exactly one of 'devices' and 'out' must be specified")
     if out is not None:
         return tuple(target.copy_(tensor) for target in out)
-    return tuple(tensor.to(place, non_blocking=True) for place in places(devices or ()))
+    return tuple(tensor.to(name, non_blocking=True) for name in device_names(devices or ()))
 
 
 def broadcast_coalesced(
     tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760
 ) -> list[tuple[Tensor, ...]]:
     """Copy several tensors to several cards: a tuple of all for each card."""
-    return [tuple(tensor.to(place) for tensor in tensors) for place in places(devices)]
+    return [tuple(tensor.to(name) for tensor in tensors) for name in device_names(devices)]
 
 
 def reduce_add(inputs: Sequence[Tensor], destination: int | None = None) -> Tensor:
@@ -73,7 +73,7 @@ def scatter(
         sizes = [target.shape[dim] for target in out]
         parts = tensor.split(sizes, dim)
         return tuple(target.copy_(part) for target, part in zip(out, parts, strict=True))
-    names = places(devices or ())
+    names = device_names(devices or ())
     parts = tensor.split(list(chunk_sizes), dim) if chunk_sizes else tensor.chunk(len(names), dim)
     return tuple(part.to(name) for part, name in zip(parts, names, strict=False))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backends.cupy_memory import CupyMemory
 from ..backends.memory_counts import MemoryCounts
-from .driver import CardProperties
+from .driver import CardProperties, Driver
 
 __all__ = ["CupyDriver"]
 
@@ -34,7 +34,7 @@ def uuid_text(octets: bytes) -> str:
     return "-".join(parts)
 
 
-class CupyDriver:
+class CupyDriver(Driver):
     """NVIDIA GPUs.
 
     Args:

@@ -103,8 +103,8 @@ def get_arch_list() -> list[str]:
 
 def get_gencode_flags() -> str:
     """Return the same as flags of the compiler nvcc."""
-    numbers = [name.removeprefix("sm_") for name in get_arch_list()]
-    return " ".join(f"-gencode compute=compute_{n},code=sm_{n}" for n in numbers)
+    versions = [name.removeprefix("sm_") for name in get_arch_list()]
+    return " ".join(f"-gencode compute=compute_{n},code=sm_{n}" for n in versions)
 
 
 def is_tf32_supported() -> bool:

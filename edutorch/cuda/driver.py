@@ -1,7 +1,8 @@
 """The driver: the one interface between `torch.cuda` and the cards, real or simulated.
 
-Streams, events and graphs of a driver have the members of CuPy's; the classes with PyTorch's names
-(`streams.py`, `graphs.py`) hold one each.
+Streams, events and graphs of a driver have the members of CuPy's that are used here: a stream
+`ptr`, `device_id`, `done`, `synchronize`, `wait_event`, `is_capturing`; an event `done`, `record`,
+`synchronize`; a graph `launch`. The classes with PyTorch's names hold one each.
 """
 
 from __future__ import annotations
@@ -11,35 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from .. import backends
 from ..backends.memory_counts import MemoryCounts
 
-__all__ = ["CardProperties", "Driver", "DriverEvent", "DriverGraph", "DriverStream", "driver"]
-
-
-class DriverEvent(Protocol):
-    """A point in a stream. `done` is True once the work before it is."""
-
-    @property
-    def done(self) -> bool: ...
-    def record(self, stream: Any = None) -> None: ...
-    def synchronize(self) -> None: ...
-
-
-class DriverStream(Protocol):
-    """A queue of work of one card. `ptr` is its address, 0 for the default stream."""
-
-    ptr: int
-    device_id: int
-
-    @property
-    def done(self) -> bool: ...
-    def synchronize(self) -> None: ...
-    def wait_event(self, event: Any) -> None: ...
-    def is_capturing(self) -> bool: ...
-
-
-class DriverGraph(Protocol):
-    """Captured work. `launch` does it again, on the current stream."""
-
-    def launch(self, stream: Any = None) -> None: ...
+__all__ = ["CardProperties", "Driver", "driver"]
 
 
 class CardProperties(NamedTuple):

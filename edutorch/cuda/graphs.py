@@ -176,7 +176,7 @@ class graph:
             self._context.__exit__()
             raise
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, error_type: Any, error: BaseException | None, trace: Any) -> None:
         try:
             self.cuda_graph.capture_end()
         except Exception:
@@ -265,8 +265,8 @@ class Captured:
         outputs, self.structure = tree_flatten(result)
         self.seeds = [empty_like(output) for output in outputs if output.requires_grad]
         with graph(self.backward, pool):
-            found = self.gradients(outputs, self.seeds)
-        remaining = iter(found)
+            gradients = self.gradients(outputs, self.seeds)
+        remaining = iter(gradients)
         # Aligned with the inputs and parameters: None for those without a gradient.
         self.results = [
             next(remaining, None) if tensor.requires_grad else None
@@ -305,9 +305,9 @@ def replaying(captured: Captured) -> Callable[..., Any]:
 
         @staticmethod
         def forward(ctx: Any, *inputs: Tensor) -> Any:
-            for static, given in zip(captured.inputs, inputs, strict=False):
-                if static.data_ptr() != given.data_ptr():
-                    static.detach().copy_(given.detach())
+            for static, new in zip(captured.inputs, inputs, strict=False):
+                if static.data_ptr() != new.data_ptr():
+                    static.detach().copy_(new.detach())
             captured.forward.replay()
             unused = [
                 out for out, has in zip(captured.outputs, captured.differentiable, strict=True)
@@ -319,8 +319,8 @@ def replaying(captured: Captured) -> Callable[..., Any]:
         @staticmethod
         def backward(ctx: Any, *grads: Tensor) -> Any:
             wanted = itertools.compress(grads, captured.differentiable)
-            for static, given in zip(captured.seeds, wanted, strict=True):
-                static.copy_(given)
+            for static, new in zip(captured.seeds, wanted, strict=True):
+                static.copy_(new)
             captured.backward.replay()
             # Copies: the next replay writes there, while these may be kept as `.grad`.
             return tuple(None if g is None else g.clone() for g in captured.results)

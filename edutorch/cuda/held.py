@@ -65,8 +65,8 @@ UNNAMED = "saved for backward, or in a cache"
 def arrays_of(objects: list[Any]) -> Iterator[Any]:
     """Yield the arrays of cards among objects, and those of tensors."""
     for value in objects:
-        kind = type(value)  # `isinstance` would call each object's `__class__`
-        array = value._array if issubclass(kind, Tensor) else value
+        # Not `isinstance`, which would call each object's `__class__`.
+        array = value._array if issubclass(type(value), Tensor) else value
         if type(array) in backends._BY_ARRAY and backends.of(array).is_accelerator:
             yield array
 

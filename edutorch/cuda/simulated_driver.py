@@ -9,7 +9,7 @@ from typing import Any
 
 from ..backends.memory_counts import MemoryCounts
 from ..backends.simulated_capture import CaptureError, Recorder
-from .driver import CardProperties
+from .driver import CardProperties, Driver
 
 __all__ = ["SimulatedDriver", "SimulatedEvent", "SimulatedGraph", "SimulatedStream"]
 
@@ -70,7 +70,7 @@ class SimulatedGraph:
         self._recorder.replay()
 
 
-class SimulatedDriver:
+class SimulatedDriver(Driver):
     """Cards that the CPU computes for.
 
     Args:
