@@ -119,6 +119,11 @@ def of(array: Any) -> Backend:
     return _BY_ARRAY[type(array)] or array.backend
 
 
+def backend_of_type(array_type: type) -> Backend | None:
+    """Return the backend that has arrays of this class, or None: no array's, or one of several."""
+    return _BY_ARRAY.get(array_type)
+
+
 def has_elements(array: Any) -> bool:
     """Return True if `array` has elements to look at: one of the device `meta` has none."""
     return isinstance(array, np.generic) or of(array).has_elements

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
+from . import kernel_registry
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
 from .platform import IS_WINDOWS
@@ -132,8 +133,10 @@ class CupyBackend(Backend):
     name = "cuda"
     is_accelerator = True
     checks_access = False
+    kernels = "cuda"
 
     def __init__(self) -> None:
+        kernel_registry.activate(self.kernels)
         self.xp = CorrectedNamespace(import_cupy())
         self.array_type = self.xp.ndarray
         # A singular matrix is an error here as on the CPU (in this thread: CuPy's setting is

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
+from ..backends import kernel_registry
 from ..backends.numpy import Array, Backend, Shared
 from ..errors import user_location
 from ..events import OpApplied, emit, work
@@ -187,7 +188,7 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
     arguments: Sequence[Any] = (arrays,) if op.variadic else arrays
     named = dict(zip(op.inputs, arguments, strict=True))
     try:
-        y = run_kernel(op, named, settings) if backend is backends.CPU and op.slot else None
+        y = run_kernel(op, backend, named, settings)
         if y is None and backend is backends.CPU:
             y = op.forward(backend.xp, **named, **settings)
         elif y is None:
@@ -200,10 +201,18 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
     return y
 
 
-def run_kernel(op: Op, arrays: dict[str, Any], settings: dict[str, Any]) -> Any:
+def run_kernel(op: Op, backend: Backend, arrays: dict[str, Any], settings: dict[str, Any]) -> Any:
     """Compute with the op's kernel, as its fast path would. None: no kernel for this case."""
+    if backend.kernels:
+        first = arrays[op.inputs[0]]
+        values = {**arrays, **settings}
+        arguments = [values[name] for name in op.signature.parameters]
+        size = getattr(first, "size", 1)
+        return kernel_registry.run_on_device(backend.kernels, op.name, size, arguments)
+    if backend is not backends.CPU or op.slot is None:
+        return None
     first = arrays[op.inputs[0]]
-    if op.slot is None or first.__class__ is not np.ndarray or first.size < op.slot.min_size:
+    if first.__class__ is not np.ndarray or first.size < op.slot.min_size:
         return None
     values = {**arrays, **settings}
     return op.slot(*(values[name] for name in op.signature.parameters))

@@ -30,7 +30,7 @@ from typing import Any, Protocol
 
 import numpy
 
-from .. import dtypes, modes
+from .. import backends, dtypes, modes
 from ..backends import CPU, kernel_registry
 from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_of
 from ..errors import running_function
@@ -402,6 +402,7 @@ class Op:
             "unknown_keyword": unknown_setting, "restore_result": restore_result,
             "second_backward": versions.second_backward, "stale_value": versions.stale_value,
             "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
+            "rule_on_device": rule_on_device,
             "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
         }  # fmt: skip
@@ -501,7 +502,26 @@ class Op:
 def capture_rule(op: Op, name: str, values: tuple[Any, ...]) -> Any:
     """Run a rule as one step of a graph that is being captured; None: run its ops one by one."""
     enter = getattr(getattr(values[0], "backend", None), "gradients", None)
-    return None if enter is None else enter(op, name, values)
+    return rule_on_device(op, name, values) if enter is None else enter(op, name, values)
+
+
+def rule_on_device(op: Op, name: str, values: tuple[Any, ...]) -> Any:
+    """Run a rule by the kernel of the device that has its arrays; None: there is none."""
+    if not kernel_registry.active:
+        return None
+    first = values[rule_parameters(op, name).index("g")]
+    backend = backends.backend_of_type(type(first))
+    if backend is None or not backend.kernels:
+        return None
+    key = f"{op.name}/{name}"
+    return kernel_registry.run_on_device(backend.kernels, key, first.size, values)
+
+
+def rule_parameters(op: Op, name: str) -> tuple[str, ...]:
+    """Return the parameters of a rule, by its input (or "joint_vjp")."""
+    rule = op.joint_rule if name == "joint_vjp" else op.rules[name]
+    assert rule is not None
+    return rule.parameters
 
 
 def rule_of_input(joint_vjp: Callable[..., Any], position: int) -> Callable[..., Any]:
@@ -561,7 +581,15 @@ def choose_paths(reference: bool) -> None:
             op.choose_path(reference)
 
 
+def rebuild_rules() -> None:
+    """Write `backward` again: its rules ask for the kernels of another device as well."""
+    for op in REGISTRY.values():
+        if "call_paths" in op.__dict__:
+            op._defer_build()
+
+
 kernel_registry.on_switch.append(choose_paths)
+kernel_registry.on_activation.append(rebuild_rules)
 
 
 def register(op: Op) -> Any:

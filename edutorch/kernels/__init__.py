@@ -38,7 +38,12 @@ def is_available() -> bool:
 def request_kernel(slot: Slot) -> None:
     """Make the kernel of a slot in the background, or now where results must be reproducible."""
     mode = os.environ.get("EDUTORCH_KERNELS", "beside")
-    if mode == "off" or not is_available():
+    if mode == "off":
+        return
+    if slot.device != "cpu":
+        make(slot)  # at once: its text is compiled at its first launch, in some 60 ms
+        return
+    if not is_available():
         return
     prepare_runtime()
     # Now: made beside the program, it would change the last digits in the middle of a run.
@@ -72,7 +77,8 @@ def make(slot: Slot) -> None:
 
 def kernel_maker(slot: Slot) -> Callable[[], Any]:
     """Return the function that makes the kernel of a slot."""
-    import_module(f".cpu.{slot.file}", __name__)  # its decorators set the makers
+    folder = kernel_registry.FOLDERS[slot.device]
+    import_module(f".{folder}.{slot.file}", __name__)  # its decorators set the makers
     assert slot.maker is not None, slot.name
     return slot.maker
 
