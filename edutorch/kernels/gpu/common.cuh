@@ -89,3 +89,20 @@ struct alignas(sizeof(T) * N) Pack { T at[N]; };
 
 __device__ inline int64 global_index() { return (int64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ inline int64 global_size() { return (int64)gridDim.x * blockDim.x; }
+
+// Functions of one number that formulas name.
+template <typename T>
+__device__ inline T absolute(T x) { return x < 0 ? -x : x == 0 ? (T)0 : x; }
+
+template <typename T>
+__device__ inline T sign_of(T x) { return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x; }
+
+template <typename T>
+__device__ inline T normal_cdf(T x) { return (T)0.5 * erfc(-x * (T)0.70710678118654752); }
+
+template <typename T>
+__device__ inline T logaddexp(T a, T b) {
+    if (a != a || b != b) return a + b;  // NaN
+    T low = a < b ? a : b, high = a < b ? b : a;
+    return low == high ? low + log((T)2) : high + log1p(exp(low - high));  // inf - inf is NaN
+}

@@ -18,7 +18,7 @@ from .module import CudaModule
 
 __all__ = ["compile_cubin", "compiled_file", "current_arch", "function_on_device", "version"]
 
-OPTIONS = ("-std=c++17", "-default-device", "-lineinfo", "--restrict")
+OPTIONS = ("-std=c++17", "-default-device", "-lineinfo")
 """Division, square root and small numbers are exact: what `-use_fast_math` gives up."""
 
 LOG_LINE = re.compile(r"\((\d+)\): (?:catastrophic )?error: ?(.*)")
