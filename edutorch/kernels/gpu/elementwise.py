@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -235,7 +236,7 @@ def memory_order(domain: tuple[int, ...], strides: Sequence[tuple[int, ...]]) ->
 
 def pairs(axes: range) -> zip[tuple[int, int]]:
     """Return the neighbouring axes."""
-    return zip(axes, axes[1:], strict=False)
+    return itertools.pairwise(axes)
 
 
 def inverse(order: Sequence[int]) -> list[int]:
