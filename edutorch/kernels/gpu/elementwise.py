@@ -97,8 +97,9 @@ def comment_of(key: str, formula: Formula) -> str:
 
 
 def kernel_name(key: str) -> str:
-    """Return the name of the kernel: `gelu`, `gelu_wrt_input`."""
-    return key.replace("/", "_wrt_")
+    """Return the name of the kernel: `gelu_elements`, `gelu_wrt_input_elements`."""
+    # Not `erf` alone, which is a function of C.
+    return f"{key.replace('/', '_wrt_')}_elements"
 
 
 @functools.cache
@@ -165,8 +166,10 @@ def formula_kernel(key: str) -> Callable[..., Any]:
         if call is None:
             return None
         dtype, plan, result, out = call
-        fixed = tuple((name, settings[name]) for name in settings if name in choices)
-        numbers = [settings[name] for name in settings if name not in choices]
+        # A setting that is None, such as `rounding_mode`, is left out of the formula.
+        chosen = {name for name in settings if name in choices or settings[name] is None}
+        fixed = tuple((name, settings[name]) for name in settings if name in chosen)
+        numbers = [settings[name] for name in settings if name not in chosen]
         if not all(isinstance(number, (int, float)) for number in numbers):
             return None
         if "softplus" in name and dict(fixed) != {"beta": 1.0, "threshold": 20.0}:
