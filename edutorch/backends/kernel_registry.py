@@ -23,6 +23,7 @@ import functools
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -188,8 +189,14 @@ def run_on_device(device: str, key: str, size: int, values: Iterable[Any]) -> An
     if not device or key not in declarations(device):
         return None
     place = slot(key, device)
-    return place(*values) if size >= place.min_size else None
+    result = place(*values) if size >= place.min_size else None
+    if result is not None:
+        runs[key] += 1
+    return result
 
+
+runs: Counter[str] = Counter()
+"""How often the kernel of a device has computed something, by what it replaces."""
 
 active: list[str] = []
 on_activation: list[Callable[[], None]] = []

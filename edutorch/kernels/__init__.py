@@ -23,7 +23,7 @@ from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
 from ..utils.process import compiler, keep_freed_memory
 
-__all__ = ["KernelStatus", "is_available", "warm_up"]
+__all__ = ["KernelStatus", "is_available", "report", "source", "warm_up"]
 
 
 def is_available() -> bool:
@@ -33,6 +33,36 @@ def is_available() -> bool:
     True
     """
     return importlib.util.find_spec("numba") is not None
+
+
+def report(device: str = "cpu") -> str:
+    """Return a table of a device's kernels: what each replaces, its file, its state.
+
+    Raises: ValueError: there are none for this device.
+
+    >>> "softmax" in kernels.report("cpu")
+    True
+    """
+    from .kernel_report import report_text
+
+    return report_text(device)
+
+
+def source(key: str, device: str = "cuda", dtype: str = "float32") -> str:
+    """Return the text of a kernel: CUDA for an op's formula on a GPU, else Python.
+
+    Args:
+        key: an op's name, such as "gelu", or "gelu/input" for its derivative.
+        dtype: that of the arrays, where the text is written for it.
+
+    Raises: ValueError: there is no such kernel.
+
+    >>> print(kernels.source("square/input").split("extern")[0].strip())
+    // The derivative of square by input, as in edutorch/ops/elementwise.py:
+    """
+    from .kernel_report import source_text
+
+    return source_text(key, device, dtype)
 
 
 def request_kernel(slot: Slot) -> None:
