@@ -52,7 +52,7 @@ class WrongResultError(EdutorchError, AssertionError):
 
 def compare(function: Callable[[Any], Any], *arguments: np.ndarray, tolerance: float) -> None:
     """Raise WrongResultError unless a function does the same on the GPU as on the CPU."""
-    from .. import tensor
+    from ..ops import tensor
 
     on_host = function(*(tensor(argument) for argument in arguments)).detach().numpy()
     on_gpu = function(*(tensor(argument, device="cuda") for argument in arguments))
@@ -61,7 +61,7 @@ def compare(function: Callable[[Any], Any], *arguments: np.ndarray, tolerance: f
         raise WrongResultError("cuda", f"differs from the CPU by {error:.3g}")
 
 
-def numbers(*shape: int) -> np.ndarray:
+def samples(*shape: int) -> np.ndarray:
     """Return the same random numbers each time, in float32."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
@@ -79,25 +79,25 @@ def gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def prove_copies() -> None:
     """To the GPU and back."""
-    compare(lambda x: x, numbers(1000), tolerance=0)
+    compare(lambda x: x, samples(1000), tolerance=0)
 
 
 def prove_sums() -> None:
     """A kernel of CuPy."""
-    compare(lambda x: x.sum(0), numbers(1000, 8), tolerance=1e-3)
+    compare(lambda x: x.sum(0), samples(1000, 8), tolerance=1e-3)
 
 
 def prove_products() -> None:
     """cuBLAS."""
-    compare(lambda x: x @ x.T, numbers(64, 32), tolerance=0.1)  # TF32 has 11 bits
+    compare(lambda x: x @ x.T, samples(64, 32), tolerance=0.1)  # TF32 has 11 bits
 
 
 def prove_half_products() -> None:
     """Products of batches in bfloat16."""
-    from .. import bfloat16
+    from ..dtypes import bfloat16
 
     compare(
-        lambda x: (x.to(bfloat16) @ x.to(bfloat16)).float(), numbers(4, 16, 16), tolerance=0.25
+        lambda x: (x.to(bfloat16) @ x.to(bfloat16)).float(), samples(4, 16, 16), tolerance=0.25
     )  # fmt: skip
 
 
@@ -105,24 +105,25 @@ def prove_compilation() -> None:
     """NVRTC, and a kernel of our own."""
     from ..nn.functional import gelu
 
-    compare(gelu, numbers(1023), tolerance=1e-5)
+    compare(gelu, samples(1023), tolerance=1e-5)
 
 
 def prove_derivatives() -> None:
     """Backward, by a kernel of our own."""
     from ..nn.functional import gelu
 
-    compare(gradient(gelu), numbers(33, 31), tolerance=1e-4)
+    compare(gradient(gelu), samples(33, 31), tolerance=1e-4)
 
 
 def prove_softmax() -> None:
     """Rows."""
-    compare(gradient(lambda x: x.softmax(1).square()), numbers(32, 100), tolerance=1e-4)
+    compare(gradient(lambda x: x.softmax(1).square()), samples(32, 100), tolerance=1e-4)
 
 
 def prove_random_numbers() -> None:
     """The same seed gives the same numbers again."""
-    from .. import manual_seed, rand
+    from ..ops import rand
+    from ..random import manual_seed
 
     manual_seed(0)
     first = rand(1000, device="cuda").cpu().numpy()
@@ -136,16 +137,17 @@ def prove_convolution() -> None:
     """Convolution."""
     from ..nn.functional import conv2d
 
-    weight = numbers(4, 3, 3, 3)
-    compare(conv2d, numbers(2, 3, 16, 16), weight, tolerance=0.1)
+    weight = samples(4, 3, 3, 3)
+    compare(conv2d, samples(2, 3, 16, 16), weight, tolerance=0.1)
 
 
 def prove_training() -> None:
     """Three steps of AdamW."""
-    from .. import optim, tensor
+    from .. import optim
+    from ..ops import tensor
 
     def train(device: str) -> np.ndarray:
-        x = tensor(numbers(20_000), device=device, requires_grad=True)
+        x = tensor(samples(20_000), device=device, requires_grad=True)
         optimizer = optim.AdamW([x], lr=0.01)
         for _ in range(3):
             optimizer.zero_grad()

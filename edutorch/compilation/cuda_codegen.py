@@ -87,7 +87,7 @@ class FusedKernel(NamedTuple):
         everything = (*arrays, *results)
         accesses = tuple(access(backend, array, self.domain) for array in everything)
         plan = cached_plan(self.domain, accesses)
-        launch(self.module(plan.layout), "fused", plan.blocks, BLOCK, (*everything, *plan.numbers))
+        launch(self.module(plan.layout), "fused", plan.blocks, BLOCK, (*everything, *plan.geometry))
         return results
 
     def module(self, layout: Layout) -> CudaModule:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends import kernel_registry
 from ..backends.numpy import Array, Backend, Shared
 from ..errors import user_location
 from ..events import OpApplied, emit, work
@@ -29,6 +28,7 @@ from .autograd.multi_output import notify_views, wrap_views_in_modes
 from .autograd.saved_tensors import PackedValues
 from .autograd.versions import InferenceVersionCounter
 from .error_messages import ARRAY_ERRORS, explain, sequence_of, wrong_operand
+from .fast.device_kernels import forward_on_device
 from .numpy_aliasing import copy_mutable, copy_saved_shared
 from .promotion import choose_backend, convert_operands, is_operand, round_result
 from .registry import op_function
@@ -204,11 +204,7 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
 def run_kernel(op: Op, backend: Backend, arrays: dict[str, Any], settings: dict[str, Any]) -> Any:
     """Compute with the op's kernel, as its fast path would. None: no kernel for this case."""
     if backend.kernels:
-        first = arrays[op.inputs[0]]
-        values = {**arrays, **settings}
-        arguments = [values[name] for name in op.signature.parameters]
-        size = getattr(first, "size", 1)
-        return kernel_registry.run_on_device(backend.kernels, op.name, size, arguments)
+        return forward_on_device(op, backend, arrays, settings)
     if backend is not backends.CPU or op.slot is None:
         return None
     first = arrays[op.inputs[0]]

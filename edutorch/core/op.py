@@ -30,7 +30,7 @@ from typing import Any, Protocol
 
 import numpy
 
-from .. import backends, dtypes, modes
+from .. import dtypes, modes
 from ..backends import CPU, kernel_registry
 from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_of
 from ..errors import running_function
@@ -48,6 +48,7 @@ from .error_messages import ARRAY_ERRORS, check_flag, explain
 from .fast import call_codegen
 from .fast.backward_codegen import backward_source
 from .fast.call_codegen import expression_of, free_names
+from .fast.device_kernels import rule_on_device
 from .numpy_aliasing import copy_mutable
 from .precision import accumulate_in_float32, widen
 from .promotion import choose_backend
@@ -505,25 +506,6 @@ def capture_rule(op: Op, name: str, values: tuple[Any, ...]) -> Any:
     return rule_on_device(op, name, values) if enter is None else enter(op, name, values)
 
 
-def rule_on_device(op: Op, name: str, values: tuple[Any, ...]) -> Any:
-    """Run a rule by the kernel of the device that has its arrays; None: there is none."""
-    if not kernel_registry.active:
-        return None
-    first = values[rule_parameters(op, name).index("g")]
-    backend = backends.backend_of_type(type(first))
-    if backend is None or not backend.kernels:
-        return None
-    key = f"{op.name}/{name}"
-    return kernel_registry.run_on_device(backend.kernels, key, first.size, values)
-
-
-def rule_parameters(op: Op, name: str) -> tuple[str, ...]:
-    """Return the parameters of a rule, by its input (or "joint_vjp")."""
-    rule = op.joint_rule if name == "joint_vjp" else op.rules[name]
-    assert rule is not None
-    return rule.parameters
-
-
 def rule_of_input(joint_vjp: Callable[..., Any], position: int) -> Callable[..., Any]:
     """Return the rule of one input from the joint rule."""
 
@@ -625,6 +607,7 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
 # Annotations below this file name `Op`: `typing.get_type_hints` looks it up in their globals.
 for _user in (
     apply, attach_to_tensor, call_codegen.call_source, backward_source, explain, graph.record,
-    missing, push, reduced_dims, widen, wrap_views, choose_backend, call_op_override,
+    missing, push, reduced_dims, rule_on_device, widen, wrap_views, choose_backend,
+    call_op_override,
 ):  # fmt: skip
     sys.modules[_user.__module__].__dict__["Op"] = Op

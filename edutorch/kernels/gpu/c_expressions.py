@@ -84,22 +84,22 @@ def literal(number: Any, dtype: np.dtype[Any]) -> str:
     >>> literal(0.1, np.dtype("float32")), literal(2, np.dtype("int64")), literal(-1, np.dtype("d"))
     ('0.1f', '2LL', '(-1.0)')
     """
-    kind = value_type(dtype)
-    if kind == "bool":
+    c_type = value_type(dtype)
+    if c_type == "bool":
         return "true" if number else "false"
-    if kind not in ("float", "double"):
-        text = f"{int(number)}{'LL' if kind == 'int64' else ''}"
+    if c_type not in ("float", "double"):
+        text = f"{int(number)}{'LL' if c_type == 'int64' else ''}"
         if int(number) == -(2**63):
             text = "-9223372036854775807LL - 1"  # C has no literal for it
         return f"({text})" if text.startswith("-") else text
     value = float(number)
     if math.isnan(value):
-        return "NOT_A_NUMBER" if kind == "float" else "(double)NOT_A_NUMBER"
-    if kind == "float":
+        return "NOT_A_NUMBER" if c_type == "float" else "(double)NOT_A_NUMBER"
+    if c_type == "float":
         with np.errstate(over="ignore"):
             value = float(str(np.float32(value)))  # the shortest digits that mean this float32
     if math.isinf(value):
-        text = "INF" if kind == "float" else "(double)INF"
+        text = "INF" if c_type == "float" else "(double)INF"
         return f"(-{text})" if value < 0 else text
-    text = repr(value) + ("f" if kind == "float" else "")
+    text = repr(value) + ("f" if c_type == "float" else "")
     return f"({text})" if text.startswith("-") else text

@@ -57,19 +57,19 @@ def element_of(key: str, dtype: np.dtype[Any], fixed: tuple[tuple[str, Any], ...
         fixed: the settings that choose a formula, and their values.
     """
     formula = formula_of(key)
-    numbers = tuple(name for name in formula.settings if name not in dict(fixed))
-    code = write_formula(formula, numbers, dict(fixed), EXPRESSIONS)
-    kind = value_type(dtype)
-    computed_in = np.dtype("float64" if kind == "double" else "float32")
+    scalars = tuple(name for name in formula.settings if name not in dict(fixed))
+    code = write_formula(formula, scalars, dict(fixed), EXPRESSIONS)
+    real = value_type(dtype)
+    computed_in = np.dtype("float64" if real == "double" else "float32")
     constants = [
-        f"const {kind} c{index} = {literal(value, computed_in)};"
+        f"const {real} c{index} = {literal(value, computed_in)};"
         for index, value in enumerate(code.constants)
     ]
     lines = [f"const auto {line};" for line in code.lines]
     return Element(
         tuple(Variable(name, dtype) for name in formula.arrays),
         (Variable("result", dtype),),
-        tuple(Variable(name, computed_in) for name in numbers),
+        tuple(Variable(name, computed_in) for name in scalars),
         (*constants, *lines, f"result = {code.result};"),
         comment_of(key, formula),
     )
@@ -169,14 +169,14 @@ def formula_kernel(key: str) -> Callable[..., Any]:
         # A setting that is None, such as `rounding_mode`, is left out of the formula.
         chosen = {name for name in settings if name in choices or settings[name] is None}
         fixed = tuple((name, settings[name]) for name in settings if name in chosen)
-        numbers = [settings[name] for name in settings if name not in chosen]
-        if not all(isinstance(number, (int, float)) for number in numbers):
+        scalars = [settings[name] for name in settings if name not in chosen]
+        if not all(isinstance(number, (int, float)) for number in scalars):
             return None
         if "softplus" in name and dict(fixed) != {"beta": 1.0, "threshold": 20.0}:
             return None
         module = module_of(key, dtype, fixed, plan.layout)
         number_type = np.float64 if dtype == np.float64 else np.float32
-        arguments = (*arrays, out, *map(number_type, numbers), *plan.numbers)
+        arguments = (*arrays, out, *map(number_type, scalars), *plan.geometry)
         launch(module, name, plan.blocks, BLOCK, arguments)
         return result
 
@@ -232,14 +232,12 @@ def memory_order(domain: tuple[int, ...], strides: Sequence[tuple[int, ...]]) ->
     axes = range(len(domain))
     fullest = max(strides, key=lambda own: sum(map(bool, own)))
     # An axis of size 1 stays where it is.
-    if all(domain[a] == 1 or domain[b] == 1 or fullest[a] >= fullest[b] for a, b in pairs(axes)):
+    if all(
+        domain[a] == 1 or domain[b] == 1 or fullest[a] >= fullest[b]
+        for a, b in itertools.pairwise(axes)
+    ):
         return list(axes)
     return sorted(axes, key=lambda axis: -abs(fullest[axis]))
-
-
-def pairs(axes: range) -> zip[tuple[int, int]]:
-    """Return the neighbouring axes."""
-    return itertools.pairwise(axes)
 
 
 def inverse(order: Sequence[int]) -> list[int]:

@@ -49,7 +49,7 @@ class Element(NamedTuple):
     Attributes:
         inputs: the arrays that it reads.
         outputs: those that it writes; the lines assign their names.
-        scalars: numbers that are arguments of the kernel, the same for all elements.
+        scalars: geometry that are arguments of the kernel, the same for all elements.
         lines: the computation, in C.
         comment: what it is, above the function.
         functions: definitions that the lines call, and headers.
@@ -81,13 +81,13 @@ class Layout(NamedTuple):
     """What a kernel's text depends on besides its formula.
 
     Attributes:
-        kinds: how each array is found: see the module's docstring.
+        spreads: how each array is found: see the module's docstring.
         rank: the number of axes that are left.
         pack: so many elements are done by a thread at a time.
         index: the C type of indices.
     """
 
-    kinds: tuple[str, ...]
+    spreads: tuple[str, ...]
     rank: int
     pack: int
     index: str
@@ -98,12 +98,12 @@ class Plan(NamedTuple):
 
     Attributes:
         size: the number of elements.
-        numbers: the arguments after the arrays: the size, those of inner axes, the strides.
+        geometry: the arguments after the arrays: the size, those of inner axes, the strides.
     """
 
     layout: Layout
     size: int
-    numbers: tuple[Any, ...]
+    geometry: tuple[Any, ...]
 
     @property
     def blocks(self) -> int:
@@ -121,25 +121,28 @@ def make_plan(domain: tuple[int, ...], arrays: Sequence[Access]) -> Plan:
         arrays: inputs, then outputs.
 
     >>> make_plan((8, 4), [Access((4, 1), 0, 4), Access((0, 1), 0, 4)]).layout
-    Layout(kinds=('whole', 'row'), rank=2, pack=4, index='int')
+    Layout(spreads=('whole', 'row'), rank=2, pack=4, index='int')
     """
     sizes, steps = merge_axes(domain, [array.steps for array in arrays])
     size = math.prod(domain)
     pack = choose_pack(sizes, steps, arrays)
     whole = contiguous(sizes)
-    kinds, numbers = [], []
+    spreads, geometry = [], []
     for step in steps:
-        kind = kind_of(step, whole, pack)
-        kinds.append(kind)
-        numbers += strides_of(kind, step)
+        spread = spread_of(step, whole, pack)
+        spreads.append(spread)
+        geometry += strides_of(spread, step)
     reach = [sum(n * abs(s) for n, s in zip(sizes, step, strict=True)) for step in steps]
     index = index_type(size, *reach)
-    needs_axes = any(kind in ("each", "row", "strided") for kind in kinds)
+    needs_axes = any(spread in ("each", "row", "strided") for spread in spreads)
     inner = sizes[1:] if needs_axes else ()
     layout = Layout(
-        tuple(kinds), len(sizes) if needs_axes else 1, pack, "int" if index is np.int32 else "int64"
+        tuple(spreads),
+        len(sizes) if needs_axes else 1,
+        pack,
+        "int" if index is np.int32 else "int64",
     )
-    return Plan(layout, size, tuple(index(number) for number in (size, *inner, *numbers)))
+    return Plan(layout, size, tuple(index(number) for number in (size, *inner, *geometry)))
 
 
 def merge_axes(
@@ -193,7 +196,7 @@ def choose_pack(
     return pack
 
 
-def kind_of(step: tuple[int, ...], whole: tuple[int, ...], pack: int) -> str:
+def spread_of(step: tuple[int, ...], whole: tuple[int, ...], pack: int) -> str:
     """Return how an array with these strides is found."""
     if not any(step):
         return "one"
@@ -204,18 +207,18 @@ def kind_of(step: tuple[int, ...], whole: tuple[int, ...], pack: int) -> str:
     return "row" if step[-1] else "each"
 
 
-def strides_of(kind: str, step: tuple[int, ...]) -> tuple[int, ...]:
+def strides_of(spread: str, step: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides that are arguments of the kernel."""
-    if kind in ("one", "whole"):
+    if spread in ("one", "whole"):
         return ()
-    return step if kind == "strided" else step[:-1]
+    return step if spread == "strided" else step[:-1]
 
 
 # The text ----------------------------------------------------------------------------------------
 
 
 def write_kernel(name: str, element: Element, layout: Layout) -> CudaModule:
-    """Write the kernel `name`: arrays, then scalars, then the numbers of a `Plan`."""
+    """Write the kernel `name`: arrays, then scalars, then the geometry of a `Plan`."""
     writer = KernelWriter(name, element, layout)
     text = "\n".join(
         line
@@ -234,7 +237,7 @@ class KernelWriter:
     def __init__(self, name: str, element: Element, layout: Layout) -> None:
         self.name, self.element, self.layout = name, element, layout
         self.arrays = (*element.inputs, *element.outputs)
-        self.kinds = dict(zip((array.name for array in self.arrays), layout.kinds, strict=True))
+        self.spreads = dict(zip((array.name for array in self.arrays), layout.spreads, strict=True))
         self.axes = [f"j{axis}" for axis in range(layout.rank)]
 
     def element_function(self) -> list[str]:
@@ -295,22 +298,22 @@ class KernelWriter:
 
     def stride_count(self, array: Variable) -> int:
         """The number of an array's strides that are arguments."""
-        kind = self.kinds[array.name]
-        if kind in ("one", "whole"):
+        spread = self.spreads[array.name]
+        if spread in ("one", "whole"):
             return 0
-        return self.layout.rank - (kind != "strided")
+        return self.layout.rank - (spread != "strided")
 
     def constant_loads(self) -> list[str]:
         """What is loaded once, before the loop."""
         return [
             f"    const {value_type(x.dtype)} {x.name} = widen({x.name}s[0]);"
             for x in self.element.inputs
-            if self.kinds[x.name] == "one"
+            if self.spreads[x.name] == "one"
         ]
 
     def position(self, number: str) -> list[str]:
         """The position along each axis, from its number."""
-        if not any(kind in ("each", "row", "strided") for kind in self.kinds.values()):
+        if not any(spread in ("each", "row", "strided") for spread in self.spreads.values()):
             return []
         index, pack, rank = self.layout.index, self.layout.pack, self.layout.rank
         if rank == 1:
@@ -325,23 +328,25 @@ class KernelWriter:
 
     def offset(self, array: Variable, number: str) -> str:
         """The index of an array's (first) element at the position with this number."""
-        kind = self.kinds[array.name]
-        if kind in ("whole", "one"):
-            if kind == "one":
+        spread = self.spreads[array.name]
+        if spread in ("whole", "one"):
+            if spread == "one":
                 return "0"
             return f"{number} * {self.layout.pack}" if number == "i" else number
         terms = [f"{axis} * {array.name}_{k}" for k, axis in enumerate(self.axes)]
-        if kind == "strided":
+        if spread == "strided":
             return " + ".join(terms)
         if self.layout.rank == 1:  # each: never without an axis before the last
             return f"{number} * {self.layout.pack}"
-        return " + ".join([*terms[:-1], *([self.axes[-1]] if kind == "row" else [])])
+        return " + ".join([*terms[:-1], *([self.axes[-1]] if spread == "row" else [])])
 
     def plain_body(self, number: str) -> list[str]:
         """One element: load, compute, store."""
         element = self.element
         arguments = [
-            x.name if self.kinds[x.name] == "one" else f"widen({x.name}s[{self.plain(x, number)}])"
+            x.name
+            if self.spreads[x.name] == "one"
+            else f"widen({x.name}s[{self.plain(x, number)}])"
             for x in element.inputs
         ]
         arguments += [x.name for x in (*element.scalars, *element.outputs)]
@@ -356,17 +361,17 @@ class KernelWriter:
 
     def plain(self, array: Variable, number: str) -> str:
         """The index of an array's element, one at a time."""
-        return number if self.kinds[array.name] == "whole" else self.offset(array, number)
+        return number if self.spreads[array.name] == "whole" else self.offset(array, number)
 
     def packed_body(self) -> list[str]:
         """Several elements: load all, compute, store all."""
         element, pack = self.element, self.layout.pack
         lines, arguments = [], []
         for x in element.inputs:
-            kind, memory = self.kinds[x.name], memory_type(x.dtype)
-            if kind == "one":
+            spread, memory = self.spreads[x.name], memory_type(x.dtype)
+            if spread == "one":
                 arguments.append(x.name)
-            elif kind == "each":
+            elif spread == "each":
                 load = f"widen({x.name}s[{self.offset(x, 'i')}])"
                 lines.append(f"const {value_type(x.dtype)} {x.name} = {load};")
                 arguments.append(x.name)
