@@ -188,7 +188,8 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
     arguments: Sequence[Any] = (arrays,) if op.variadic else arrays
     named = dict(zip(op.inputs, arguments, strict=True))
     try:
-        y = run_kernel(op, backend, named, settings)
+        may_have_kernel = op.slot is not None or backend.kernels
+        y = run_kernel(op, backend, named, settings) if may_have_kernel else None
         if y is None and backend is backends.CPU:
             y = op.forward(backend.xp, **named, **settings)
         elif y is None:
