@@ -40,6 +40,10 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser("doctor", help="what is installed, and what to do about the rest")
     doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument("--gpu", action="store_true", help="ten small proofs that the GPU works")
+
+    kernels = commands.add_parser("kernels", help="the fast kernels, and what each replaces")
+    kernels.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cpu by default")
 
     warmup = commands.add_parser(
         "warmup", help="compile the fast kernels now, so that no first step is slower"
@@ -156,6 +160,10 @@ def main(argv: list[str] | None = None) -> int:
         from .cli.run import graph
 
         return graph(options, argv[cut + 1 :])
+    if options.command == "kernels" or (options.command == "doctor" and options.gpu):
+        from .cli import gpu
+
+        return gpu.doctor_gpu() if options.command == "doctor" else gpu.list_kernels(options.device)
     if options.command == "doctor":
         from .cli.doctor import doctor
 

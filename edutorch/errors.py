@@ -242,6 +242,10 @@ class LinAlgError(EdutorchError, RuntimeError):
     """A matrix lacks what was asked for: an inverse, a Cholesky factor."""
 
 
+class CudaCompileError(EdutorchError, RuntimeError):
+    """A CUDA kernel does not compile: with the line, and what the compiler says."""
+
+
 class NotHereError(EdutorchError, NotImplementedError):
     """A feature of PyTorch that edutorch lacks; the hint names an alternative."""
 

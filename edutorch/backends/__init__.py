@@ -204,6 +204,11 @@ def _locate(array: Any) -> Backend:
     return array.backend if find is None else find(array)
 
 
+def backend_of_type(array_type: type) -> Backend | None:
+    """Return the backend that has arrays of this class, or None: no array's, or one of several."""
+    return _BY_ARRAY.get(array_type)
+
+
 def has_elements(array: Any) -> bool:
     """Return True if `array` has elements to look at: one of the device `meta` has none."""
     return isinstance(array, np.generic) or of(array).has_elements

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
-from . import cupy_memory, simulated_cards
+from . import cupy_memory, kernel_registry, simulated_cards
 from .cards import CardRandom, Cards
 from .cuda_problems import (
     card_problem,
@@ -156,8 +156,10 @@ class CupyBackend(Backend):
     name = "cuda"
     is_accelerator = True
     checks_access = False
+    kernels = "cuda"
 
     def __init__(self, index: int, cards: Cards) -> None:
+        kernel_registry.activate(self.kernels)
         self.index, self.cards = index, cards
         self.xp = CorrectedNamespace(import_cupy())
         self.array_type = self.xp.ndarray

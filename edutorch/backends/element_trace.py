@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 
@@ -88,6 +88,7 @@ class Trace:
         results: Sequence[Element],
         scalar_names: Sequence[str],
         settings: Sequence[str] | None = None,
+        expressions: Mapping[str, str] = EXPRESSIONS,
     ) -> tuple[list[str], list[str]]:
         """Return the lines that compute these results, and the results' names.
 
@@ -95,6 +96,7 @@ class Trace:
             scalar_names: for each of the scalars; one name stands for one number.
             settings: the names of arrays that are one number for all elements; None if the
                 scalars may differ from call to call, so that the text may not depend on them.
+            expressions: the operations in the compiler's language.
         """
         names = {FIRST_ARRAY - index: name for index, name in enumerate(self.names)}
         scalars = iter(zip(scalar_names, self.scalars, strict=True))
@@ -127,7 +129,7 @@ class Trace:
         for name in reversed(values):
             used.update(values[name][1:] if name in used else ())
         lines = [
-            f"{name} = {EXPRESSIONS[operation].format(*words)}"
+            f"{name} = {expressions[operation].format(*words)}"
             for name, (operation, *words) in values.items()
             if name in used
         ]

@@ -12,6 +12,9 @@ not handle: then the definition runs, as it does as long as there is no kernel.
 
 The files in `kernels/` import a compiler, so they are imported only when an array is large enough.
 Before that, their decorators are read here as text, which takes a millisecond.
+
+Kernels of another device than the CPU have slots of their own, which are asked only for arrays of
+that device (`run_on_device`), and only once there is such a device (`activate`).
 """
 
 from __future__ import annotations
@@ -20,13 +23,17 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from numpy import ndarray
 
-__all__ = ["Slot", "as_ndarray", "attach", "declarations", "reference_only", "slot", "slot_of"]
+__all__ = [
+    "Slot", "activate", "as_ndarray", "attach", "declarations", "reference_only", "run_on_device",
+    "slot", "slot_of",
+]  # fmt: skip
 
 Maker = TypeVar("Maker", bound=Callable[[], Any])
 
@@ -45,10 +52,14 @@ class Declaration(NamedTuple):
     min_size: int
 
 
+FOLDERS = {"cpu": "cpu", "cuda": "gpu"}
+"""The folder in `kernels/` with the kernels of each device."""
+
+
 @functools.cache
 def declarations(device: str = "cpu") -> dict[str, Declaration]:
     """Return all kernels of a device, by what they replace: `gelu`, or `gelu/input` for a rule."""
-    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "kernels", device)
+    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "kernels", FOLDERS[device])
     declared = {}
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".py"):
@@ -80,7 +91,8 @@ def attach(key: str, device: str, min_size: int = 0) -> Callable[[Maker], Maker]
             raise TypeError(f"{key}: write @….kernel(…) in one line of its own above {place.maker}")
         # One that takes an argument makes several kernels, and is told which one.
         takes_key = maker.__code__.co_argcount > 0  # type: ignore[attr-defined]
-        slot(key).maker = functools.wraps(maker)(lambda: maker(key)) if takes_key else maker
+        made = functools.wraps(maker)(lambda: maker(key)) if takes_key else maker
+        slot(key, device).maker = made
         maker.replaces = (*getattr(maker, "replaces", ()), key)  # type: ignore[attr-defined]
         return maker
 
@@ -93,14 +105,15 @@ class Slot:
     Attributes:
         name: what it replaces: an op, a rule (`op/input`), or a slot's own name.
         min_size: for fewer elements than this, a kernel is not worth its call.
-        file: the file in `edutorch/kernels/cpu/` that has it.
+        file: the file that has it, in the device's folder: `edutorch/kernels/cpu/`.
+        device: the device of its arrays.
         maker: the function that makes it, once that file has been imported.
     """
 
-    __slots__ = ("_filled", "file", "maker", "min_size", "name", "requested", "run")
+    __slots__ = ("_filled", "device", "file", "maker", "min_size", "name", "requested", "run")
 
-    def __init__(self, name: str, min_size: int, file: str = "") -> None:
-        self.name, self.min_size, self.file = name, min_size, file
+    def __init__(self, name: str, min_size: int, file: str = "", device: str = "cpu") -> None:
+        self.name, self.min_size, self.file, self.device = name, min_size, file, device
         self.run: Callable[..., Any] | None = None
         self.maker: Callable[[], Any] | None = None
         self.requested = False
@@ -131,18 +144,63 @@ class Slot:
         return attach(self.name, device, min_size)
 
 
-def slot(key: str) -> Slot:
+def slot(key: str, device: str = "cpu") -> Slot:
     """Return the only slot of this key; it stays empty if no kernel is declared for it."""
-    existing = _slots.get(key)
+    existing = _slots.get((key, device))
     if existing is None:
-        declared = declarations().get(key) or Declaration("", "", sys.maxsize)
-        existing = _slots.setdefault(key, Slot(key, declared.min_size, declared.file))
+        declared = declarations(device).get(key) or Declaration("", "", sys.maxsize)
+        made = Slot(key, declared.min_size, declared.file, device)
+        existing = _slots.setdefault((key, device), made)
     return existing
 
 
-def slot_of(key: str) -> Slot | None:
+def slot_of(key: str, device: str = "cpu") -> Slot | None:
     """Return the slot of an op or of a rule (`op/input`), or None if it has no kernel."""
-    return slot(key) if key in declarations() else None
+    return slot(key, device) if key in declarations(device) else None
+
+
+# Other devices than the CPU --------------------------------------------------------------------
+
+
+def activate(device: str) -> None:
+    """Let ops ask for the kernels of this device: there are arrays of it from now on.
+
+    Until then the code of a rule asks for those of the CPU alone, which costs it nothing.
+    """
+    if device not in active:
+        active.append(device)
+        for function in on_activation:
+            function()
+
+
+def is_declared(key: str) -> bool:
+    """Return True if an active device has a kernel for this."""
+    return any(key in declarations(device) for device in active)
+
+
+def run_on_device(device: str, key: str, size: int, values: Iterable[Any]) -> Any:
+    """Compute by the kernel of a device. None: there is none, or it does not handle the case.
+
+    Args:
+        device: "" for a device without kernels.
+        size: the size of its first array.
+        values: the arguments of the definition after `xp`.
+    """
+    if not device or key not in declarations(device):
+        return None
+    place = slot(key, device)
+    result = place(*values) if size >= place.min_size else None
+    if result is not None:
+        runs[key] += 1
+    return result
+
+
+runs: Counter[str] = Counter()
+"""How often the kernel of a device has computed something, by what it replaces."""
+
+active: list[str] = []
+on_activation: list[Callable[[], None]] = []
+"""What has to know that a device has become active."""
 
 
 def as_ndarray(value: Any) -> Any:
@@ -199,6 +257,6 @@ def no_kernels(slot: Slot) -> None:
     """Make no kernel: `edutorch.kernels` replaces it by its own maker."""
 
 
-_slots: dict[str, Slot] = {}
+_slots: dict[tuple[str, str], Slot] = {}
 _references = 0
 request_kernel: Callable[[Slot], None] = no_kernels

@@ -45,6 +45,7 @@ class Backend:
     checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
     xp: ModuleType | Any
     array_type: type
+    kernels = ""  # the device whose kernels compute with its arrays, besides the CPU's
     level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)
 
     @property

@@ -10,6 +10,8 @@ A kernel iterates over all positions of one shape, its domain, row by row. Value
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .fusion_groups import (
     Group,
     Unit,
@@ -32,6 +34,8 @@ from .values import (
 )
 
 __all__ = ["Fusion", "fusion_obstacle", "group_values"]
+
+Obstacle = Callable[[Value], str | None]
 
 MAX_ARRAYS = 40
 MAX_VALUES = 1000
@@ -73,8 +77,8 @@ def is_simple_power(value: Value) -> bool:
 class Fusion:
     """Greedy fusion: visits the values in order and adds each to a kernel if possible."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, obstacle: Obstacle = fusion_obstacle) -> None:
+        self.program, self.obstacle = program, obstacle
         self.unit_of: dict[Value, Unit] = {}
         self.units: list[Unit] = []
         self.reasons: dict[Value, str] = {}
@@ -101,10 +105,10 @@ class Fusion:
         Masks and constants are, and what only backward needs: to compute a derivative like y - y²
         costs less than to store it in the forward pass.
         """
-        if value.kind != "element" or len(value.users) != 1 or fusion_obstacle(value) is not None:
+        if value.kind != "element" or len(value.users) != 1 or self.obstacle(value) is not None:
             return False
         (reader,) = value.users  # with two readers, deferring would compute it twice
-        if fusion_obstacle(reader) is not None or value in self.outputs:
+        if self.obstacle(reader) is not None or value in self.outputs:
             return False
         depth = 1 + max((self.depth.get(operand, 0) for operand in operands_of(value)), default=0)
         # 0 means that the next value of the chain may be deferred again.
@@ -118,7 +122,7 @@ class Fusion:
 
     def assign_unit(self, value: Value) -> None:
         """Add a value to a kernel, or start one, or make it a unit of its own."""
-        reason = fusion_obstacle(value)
+        reason = self.obstacle(value)
         if reason is None and self.join_group(value):
             return
         # A unit of one value is a kernel only if others join.
@@ -346,13 +350,19 @@ class Fusion:
         return self.positions[value]
 
 
-def group_values(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[Value, str]]:
-    """Return the units of a program in topological order, and why values were not fused."""
+def group_values(
+    program: Program, fuse: bool = True, obstacle: Obstacle = fusion_obstacle
+) -> tuple[list[Unit], dict[Value, str]]:
+    """Return the units of a program in topological order, and why values were not fused.
+
+    Args:
+        obstacle: returns why a value cannot be part of a kernel: that depends on the device.
+    """
     if not fuse:
         values = [value for value in program.values if value.kind != "view"]
         units = [Unit(value, order) for order, value in enumerate(values)]
         return units, {}
-    fusion = Fusion(program)
+    fusion = Fusion(program, obstacle)
     outputs = {output.base for output in operands_of(program.outputs)}
     units: list[Unit] = []
     for unit in fusion.run():

@@ -28,6 +28,7 @@ from .autograd.multi_output import notify_views, wrap_views_in_modes
 from .autograd.saved_tensors import PackedValues
 from .autograd.versions import InferenceVersionCounter
 from .error_messages import ARRAY_ERRORS, explain, sequence_of, wrong_operand
+from .fast.device_kernels import forward_on_device
 from .numpy_aliasing import copy_mutable, copy_saved_shared
 from .promotion import choose_backend, convert_operands, is_operand, round_result
 from .registry import op_function
@@ -187,7 +188,8 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
     arguments: Sequence[Any] = (arrays,) if op.variadic else arrays
     named = dict(zip(op.inputs, arguments, strict=True))
     try:
-        y = run_kernel(op, named, settings) if backend is backends.CPU and op.slot else None
+        may_have_kernel = op.slot is not None or backend.kernels
+        y = run_kernel(op, backend, named, settings) if may_have_kernel else None
         if y is None and backend is backends.CPU:
             y = op.forward(backend.xp, **named, **settings)
         elif y is None:
@@ -200,10 +202,14 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
     return y
 
 
-def run_kernel(op: Op, arrays: dict[str, Any], settings: dict[str, Any]) -> Any:
+def run_kernel(op: Op, backend: Backend, arrays: dict[str, Any], settings: dict[str, Any]) -> Any:
     """Compute with the op's kernel, as its fast path would. None: no kernel for this case."""
+    if backend.kernels:
+        return forward_on_device(op, backend, arrays, settings)
+    if backend is not backends.CPU or op.slot is None:
+        return None
     first = arrays[op.inputs[0]]
-    if op.slot is None or first.__class__ is not np.ndarray or first.size < op.slot.min_size:
+    if first.__class__ is not np.ndarray or first.size < op.slot.min_size:
         return None
     values = {**arrays, **settings}
     return op.slot(*(values[name] for name in op.signature.parameters))

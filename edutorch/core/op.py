@@ -48,6 +48,7 @@ from .error_messages import ARRAY_ERRORS, check_flag, explain
 from .fast import call_codegen
 from .fast.backward_codegen import backward_source
 from .fast.call_codegen import expression_of, free_names
+from .fast.device_kernels import rule_on_device
 from .numpy_aliasing import copy_mutable
 from .precision import accumulate_in_float32, widen
 from .promotion import choose_backend
@@ -402,6 +403,7 @@ class Op:
             "unknown_keyword": unknown_setting, "restore_result": restore_result,
             "second_backward": versions.second_backward, "stale_value": versions.stale_value,
             "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
+            "rule_on_device": rule_on_device,
             "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
         }  # fmt: skip
@@ -501,7 +503,7 @@ class Op:
 def capture_rule(op: Op, name: str, values: tuple[Any, ...]) -> Any:
     """Run a rule as one step of a graph that is being captured; None: run its ops one by one."""
     enter = getattr(getattr(values[0], "backend", None), "gradients", None)
-    return None if enter is None else enter(op, name, values)
+    return rule_on_device(op, name, values) if enter is None else enter(op, name, values)
 
 
 def rule_of_input(joint_vjp: Callable[..., Any], position: int) -> Callable[..., Any]:
@@ -561,7 +563,15 @@ def choose_paths(reference: bool) -> None:
             op.choose_path(reference)
 
 
+def rebuild_rules() -> None:
+    """Write `backward` again: its rules ask for the kernels of another device as well."""
+    for op in REGISTRY.values():
+        if "call_paths" in op.__dict__:
+            op._defer_build()
+
+
 kernel_registry.on_switch.append(choose_paths)
+kernel_registry.on_activation.append(rebuild_rules)
 
 
 def register(op: Op) -> Any:
@@ -597,6 +607,7 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
 # Annotations below this file name `Op`: `typing.get_type_hints` looks it up in their globals.
 for _user in (
     apply, attach_to_tensor, call_codegen.call_source, backward_source, explain, graph.record,
-    missing, push, reduced_dims, widen, wrap_views, choose_backend, call_op_override,
+    missing, push, reduced_dims, rule_on_device, widen, wrap_views, choose_backend,
+    call_op_override,
 ):  # fmt: skip
     sys.modules[_user.__module__].__dict__["Op"] = Op

@@ -23,7 +23,7 @@ from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
 from ..utils.process import compiler, keep_freed_memory
 
-__all__ = ["KernelStatus", "is_available", "warm_up"]
+__all__ = ["KernelStatus", "is_available", "report", "source", "warm_up"]
 
 
 def is_available() -> bool:
@@ -35,10 +35,45 @@ def is_available() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+def report(device: str = "cpu") -> str:
+    """Return a table of a device's kernels: what each replaces, its file, its state.
+
+    Raises: ValueError: there are none for this device.
+
+    >>> "softmax" in kernels.report("cpu")
+    True
+    """
+    from .kernel_report import report_text
+
+    return report_text(device)
+
+
+def source(key: str, device: str = "cuda", dtype: str = "float32") -> str:
+    """Return the text of a kernel: CUDA for an op's formula on a GPU, else Python.
+
+    Args:
+        key: an op's name, such as "gelu", or "gelu/input" for its derivative.
+        dtype: that of the arrays, where the text is written for it.
+
+    Raises: ValueError: there is no such kernel.
+
+    >>> print(kernels.source("square/input").splitlines()[0])
+    // The derivative of square by input, as in edutorch/ops/elementwise.py:
+    """
+    from .kernel_report import source_text
+
+    return source_text(key, device, dtype)
+
+
 def request_kernel(slot: Slot) -> None:
     """Make the kernel of a slot in the background, or now where results must be reproducible."""
     mode = os.environ.get("EDUTORCH_KERNELS", "beside")
-    if mode == "off" or not is_available():
+    if mode == "off":
+        return
+    if slot.device != "cpu":
+        make(slot)  # at once: its text is compiled at its first launch, in some 60 ms
+        return
+    if not is_available():
         return
     prepare_runtime()
     # Now: made beside the program, it would change the last digits in the middle of a run.
@@ -72,7 +107,8 @@ def make(slot: Slot) -> None:
 
 def kernel_maker(slot: Slot) -> Callable[[], Any]:
     """Return the function that makes the kernel of a slot."""
-    import_module(f".cpu.{slot.file}", __name__)  # its decorators set the makers
+    folder = kernel_registry.FOLDERS[slot.device]
+    import_module(f".{folder}.{slot.file}", __name__)  # its decorators set the makers
     assert slot.maker is not None, slot.name
     return slot.maker
 

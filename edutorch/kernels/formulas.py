@@ -5,10 +5,10 @@ This does not depend on numba: `edutorch.compile` writes its kernels while it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..backends.element_trace import Trace
+from ..backends.element_trace import EXPRESSIONS, Trace
 from ..core.registry import REGISTRY
 from ..core.subclasses import EnableTorchFunction
 
@@ -69,12 +69,16 @@ def formula_of(key: str) -> Formula:
     return Formula(op.rules[rule].function if rule else definition, arrays, settings)
 
 
-def write_formula(formula: Formula, numbers: tuple[str, ...], fixed: dict[str, Any]) -> Code:
+def write_formula(
+    formula: Formula, numbers: tuple[str, ...], fixed: dict[str, Any],
+    expressions: Mapping[str, str] = EXPRESSIONS,
+) -> Code:  # fmt: skip
     """Trace a formula, and return its code, in which parameters have their own names.
 
     Args:
         numbers: the parameters that are one number for all elements.
         fixed: parameters whose values are known.
+        expressions: the operations in the compiler's language: Python for numba, or C.
     """
     parameters = (*formula.arrays, *formula.settings)
     trace = Trace(tuple(name for name in parameters if name not in fixed))
@@ -83,7 +87,7 @@ def write_formula(formula: Formula, numbers: tuple[str, ...], fixed: dict[str, A
         result = formula.compute(*(values[name] for name in parameters))
     constants = list(dict.fromkeys(map(float, trace.scalars)))
     names = [f"c{constants.index(scalar)}" for scalar in trace.scalars]
-    lines, (result_name,) = trace.write([result], names, numbers)
+    lines, (result_name,) = trace.write([result], names, numbers, expressions)
     return Code(constants, lines, result_name)
 
 

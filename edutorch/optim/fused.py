@@ -24,6 +24,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .. import backends
+from ..backends import kernel_registry
 from ..backends.element_trace import ElementNamespace, Trace
 from ..backends.kernel_registry import Slot, declarations, slot
 from ..backends.numpy import Array
@@ -45,6 +47,8 @@ SMALL_GRADIENT_SIZE = 4096
 
 TABLE_COLUMNS = 5
 STEP_COUNT = slot("STEP_COUNT")
+FUSED_STEP = slot("FUSED_STEP")
+"""The step of a group on a device with kernels of its own."""
 
 # The trace of a rule ---------------------------------------------------------------------------
 
@@ -165,9 +169,11 @@ class FusedKernel:
         if sum([param._array.size for param in params]) < MIN_FUSED_SIZE or group.get(
             "differentiable"
         ):
-            return False
+            return self.step_on_device(optimizer, key, group, params, location)
         table = self.current_table(optimizer, key, group, params)
-        if not table.can_fuse or (count_step := ready_kernel(STEP_COUNT)) is None:
+        if not table.can_fuse:
+            return self.step_on_device(optimizer, key, group, params, location)
+        if (count_step := ready_kernel(STEP_COUNT)) is None:
             return False
         steps = count_step(table.steps, 0.0, table.one) if table.counted else 0.0
         if steps < 0:  # the step counts differ
@@ -191,6 +197,23 @@ class FusedKernel:
             for state in table.states:
                 state[name]._array[...] = host_state[name]
         run(table.count, table.ends, table.addresses, np.array(scalars, table.dtype))
+        for param in params:
+            param._bump(location)
+        return True
+
+    def step_on_device(
+        self, optimizer: Optimizer, key: object, group: Group, params: list[Tensor],
+        location: CodeLocation,
+    ) -> bool:  # fmt: skip
+        """Update parameters on a device that has kernels of its own; False: it has none for it."""
+        if not kernel_registry.active or self.scalars or group.get("differentiable"):
+            return False
+        backend = backends.backend_of_type(type(params[0]._array))
+        if backend is None or not backend.kernels:
+            return False
+        arguments = (self, optimizer, key, group, params)
+        if not kernel_registry.run_on_device(backend.kernels, "FUSED_STEP", 1, arguments):
+            return False
         for param in params:
             param._bump(location)
         return True

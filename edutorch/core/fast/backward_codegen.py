@@ -6,6 +6,7 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
+from ...backends.kernel_registry import is_declared
 from ..precision import SCALING, names_to_widen
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _result(op: Op, name: str, lines: list[str]) -> str:
     rule = op.rules.get(name)
     if rule is None:
         return "None"
-    if name not in op.rule_slots:
+    if name not in op.rule_slots and not is_declared(f"{op.name}/{name}"):
         return f"rule_{name}({', '.join(rule.parameters)}) if e_{name} is not None else None"
     lines += [f"at_{name} = None", f"if e_{name} is not None:"]
     lines += [f"    {line}" for line in _kernel_first(op, name, rule.parameters, f"at_{name}")]
@@ -104,6 +105,13 @@ def _result(op: Op, name: str, lines: list[str]) -> str:
 def _kernel_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -> list[str]:
     """Call a rule; before it the kernel that may stand in for it, for arrays that are worth it."""
     arguments, slot = ", ".join(parameters), op.rule_slots.get(name)
+    if slot is None and is_declared(f"{op.name}/{name}"):
+        return [
+            "if g.__class__ is not ndarray:",
+            f"    {result} = rule_on_device(OP, {name!r}, ({arguments},))",
+            f"if {result} is None:",
+            f"    {result} = rule_{name}({arguments})",
+        ]
     if slot is None:
         return [f"{result} = rule_{name}({arguments})"]
     # A kernel is worth its call for large arrays only.

@@ -1,0 +1,67 @@
+"""`python -m edutorch kernels` and `doctor --gpu`, and the texts of kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from edutorch import backends, kernels
+from edutorch.__main__ import main
+from edutorch.backends.cupy import problems
+from edutorch.cli import gpu
+from edutorch.errors import InvalidValueError
+
+
+def test_all_kernels_of_a_device_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernels", "--device", "cuda"]) == 0
+    printed = capsys.readouterr().out
+    assert "gelu/input" in printed and "gpu/elementwise.py" in printed
+    assert "FUSED_STEP" in printed
+    assert main(["kernels"]) == 0
+    assert "cpu/softmax.py" in capsys.readouterr().out
+
+
+def test_a_device_without_kernels_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="none for the device 'meta'"):
+        kernels.report("meta")
+    with pytest.raises(InvalidValueError, match="no kernel for 'there_is_none'"):
+        kernels.source("there_is_none")
+
+
+@pytest.mark.skipif(not problems(), reason="there is a GPU here")
+def test_without_a_gpu_one_sentence_says_what_is_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["doctor", "--gpu"]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert printed.startswith("No GPU to examine: ")
+
+
+def test_the_ten_proofs_hold_on_the_strict_device(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "problems", list)
+    strict = backends.get("strict")
+    monkeypatch.setitem(backends._BY_NAME, "cuda", strict)
+    assert gpu.doctor_gpu() == 0, capsys.readouterr().out
+    assert "10 of 10 proofs hold" in capsys.readouterr().out
+
+
+def test_a_proof_that_fails_is_shown_and_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise gpu.WrongResultError("cuda", "differs")
+
+    monkeypatch.setattr(gpu, "problems", list)
+    monkeypatch.setattr(gpu, "PROOFS", {"one": fail})
+    assert gpu.doctor_gpu() == 1
+    assert "WrongResultError: cuda: differs" in capsys.readouterr().out
+
+
+def test_the_text_of_a_kernel_names_its_definition() -> None:
+    text = kernels.source("gelu")
+    assert text.startswith("// gelu, as in edutorch/nn/functional/activation.py:")
+    assert 'extern "C" __global__ void gelu_elements(' in text
+    assert "Pack<float, 4>" in text
+    assert "Pack<bfloat16, 8>" in kernels.source("gelu", dtype="bfloat16")
