@@ -1,0 +1,157 @@
+"""What the kernels on rows have to compute, and how far they may be from it.
+
+A check calls kernels as the ops do and compares them with the definitions in float64. The tests run
+all of them, and `mutants.py` those of the text that it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from edutorch import ops
+from edutorch.backends.kernel_registry import reference_only
+from edutorch.core.op import Op
+from edutorch.kernels.gpu import norms, reductions, softmax
+from edutorch.kernels.gpu.module import CudaModule
+from edutorch.kernels.gpu.rows import TYPES, module_for
+from edutorch.nn.functional import normalization
+from edutorch.ops import statistics
+
+SIZES = (1, 31, 33, 1023, 8193)
+DTYPES = {
+    "float32": np.float32, "float64": np.float64,
+    "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
+}  # fmt: skip
+EPS = 1e-3
+"""The epsilon of the norms."""
+
+FILES = ("softmax", "norms", "reductions")
+
+
+def row_modules(dtypes: Iterable[str] = TYPES) -> list[CudaModule]:
+    """Return the texts of the kernels on rows."""
+    return [module_for(file, dtype) for dtype in dtypes for file in FILES]
+
+
+def draw(shape: tuple[int, ...], dtype: str, seed: int = 0, strided: bool = False) -> np.ndarray:
+    """Return normally distributed numbers, as a view with gaps if `strided`."""
+    wide = (*shape[:-1], 2 * shape[-1]) if strided else shape
+    values = np.random.default_rng(seed).normal(size=wide).astype(DTYPES[dtype])
+    return values[..., ::2] if strided else values
+
+
+def compare(
+    what: str, result: Any, definition: Callable[..., Any], arrays: list[Any],
+    magnitude: float = 0,
+) -> None:  # fmt: skip
+    """Raise AssertionError if a result is too far from its definition in float64.
+
+    It may be twice as far from it as the definition in float32 (16-bit floats: in their own dtype),
+    and 4 units in the last place of the largest element, or of `magnitude`: a sum of one element
+    that nearly cancels is as far off as its terms, and no other element says how large those are.
+    """
+    with reference_only():
+        own = definition(*arrays)
+        exact = definition(*[None if a is None else a.astype("float64") for a in arrays])
+    results = result if isinstance(result, tuple) else (result,)
+    owns, exacts = (x if isinstance(x, tuple) else (x,) for x in (own, exact))
+    for number, (y, near, right) in enumerate(zip(results, owns, exacts, strict=True)):
+        if right is None:
+            assert y is None, what
+            continue
+        assert y.shape == np.shape(right), f"{what}: {y.shape} for {np.shape(right)}"
+        dtype = arrays[0].dtype
+        assert y.dtype == dtype, f"{what}: {y.dtype} for {dtype}"
+        y, near = np.asarray(y, "float64"), np.asarray(near, "float64")
+        unit = float(ml_dtypes.finfo(dtype).eps) * max(float(np.max(np.abs(right))), magnitude)
+        # In float64 nothing longer tells how far either is: both sum in an order of their own.
+        units = 64 if dtype == np.float64 else 4
+        error, allowed = np.abs(y - right), 2 * np.max(np.abs(near - right)) + units * unit
+        assert (error <= allowed).all(), (
+            f"{what}, result {number}: off by {np.max(error)}, allowed {allowed}"
+        )
+
+
+def rule(op: Op, name: str = "input") -> Callable[..., Any]:
+    """Return the function of an op's derivative."""
+    return op.joint_rule.function if name == "joint_vjp" else op.rules[name].function
+
+
+def check_softmax(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """softmax, log_softmax and their derivatives."""
+    for n in sizes:
+        x, g = draw((3, n), dtype, n, strided=True), draw((3, n), dtype, n + 1)
+        for op, logarithm in ((ops.softmax.op, False), (ops.log_softmax.op, True)):
+            what = f"{op.name} {dtype} {n}"
+            run, back = softmax.forward(logarithm), softmax.backward(logarithm)
+            y = run(x, -1, None)
+            compare(what, y, lambda x, op=op: op.forward(np, x, -1), [x])
+            slope = rule(op)
+            compare(f"{what} backward", back(g, y, 1), lambda g, y, r=slope: r(g, y, -1), [g, y])
+
+
+def check_norms(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Layer norm and RMS norm, with and without weight and bias, and their derivatives."""
+    layer, rms = normalization.native_layer_norm.op, normalization.fused_rms_norm.op
+    for n in sizes:
+        rows = 70 if n < 100 else 3
+        magnitude = rows**0.5 if n == 1 else 0  # of the gradient of the one weight
+        x, g = draw((rows, n), dtype, n, strided=True) + 1, draw((rows, n), dtype, n + 1)
+        x = x.astype(g.dtype)
+        weight, bias = draw((n,), dtype, n + 2), draw((n,), dtype, n + 3)
+        for w, b in ((weight, bias), (None, None), (weight, None)):
+            what = f"{dtype} {n} {w is not None} {b is not None}"
+            y = norms.native_layer_norm()(x, w, b, 1, EPS)
+            compare(
+                f"layer norm {what}", y,
+                lambda x, w, b: layer.forward(np, x, w, b, 1, EPS), [x, w, b],
+            )  # fmt: skip
+            grads = norms.native_layer_norm_joint_vjp()(g, x, w, b, 1, EPS)
+            back = rule(layer, "joint_vjp")
+            compare(
+                f"layer norm backward {what}", grads,
+                lambda g, x, w, b, back=back: back(g, x, w, b, 1, EPS), [g, x, w, b], magnitude,
+            )  # fmt: skip
+        for w in (weight, None):
+            y = norms.fused_rms_norm()(x, w, 1, EPS)
+            compare(f"rms norm {n}", y, lambda x, w: rms.forward(np, x, w, 1, EPS), [x, w])
+            grads = norms.fused_rms_norm_joint_vjp()(g, x, w, 1, EPS)
+            back = rule(rms, "joint_vjp")
+            compare(
+                f"rms norm backward {n}", grads,
+                lambda g, x, w, back=back: back(g, x, w, 1, EPS), [g, x, w], magnitude,
+            )  # fmt: skip
+
+
+def check_reductions(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """sum, mean, var and amax of rows, of columns, and of everything."""
+    for n in sizes:
+        x = draw((3, n), dtype, n, strided=True)
+        for name in ("sum", "mean"):
+            forward, run = getattr(ops, name).op.forward, getattr(reductions, name)()
+            for dim in (1, None, 0):
+                y = run(x, dim, False, None)
+                compare(
+                    f"{name} {dtype} {n} {dim}", y,
+                    lambda x, f=forward, d=dim: f(np, x, d, False), [x],
+                )  # fmt: skip
+        if n > 1:
+            y = reductions.var()(x, 1, True, 1)
+            compare(f"var {dtype} {n}", y, lambda x: statistics.var.op.forward(np, x, 1, True), [x])
+        y = reductions.amax()(x, 1, False)
+        compare(f"amax {dtype} {n}", y, lambda x: ops.amax.op.forward(np, x, 1, False), [x])
+    tall = draw((131, 40), dtype)
+    y = reductions.sum()(tall, 0, True, None)
+    compare(f"sum of columns {dtype}", y, lambda x: ops.sum.op.forward(np, x, 0, True), [tall])
+
+
+CHECKS: dict[str, Callable[..., None]] = {
+    "softmax": check_softmax,
+    "norms": check_norms,
+    "reductions": check_reductions,
+}
+"""The check of each file in `edutorch/kernels/gpu`."""
