@@ -2,8 +2,8 @@
 
 `with use_launcher(FiberLauncher()):` and every kernel that is launched takes NumPy arrays. Each
 launch runs three times, with the threads in three orders, on three copies of the memory: results
-that differ by a bit are a race, and raise. Around each array lies a zone of 0xff bytes, NaN or -1:
-what is written there raises, what is read from there makes the result wrong.
+that differ by a bit are a race, and raise. Around each array lies a zone of poison: what is written
+there raises, what is read from there makes the result wrong.
 
 As a program (`python -m tests.gpu.fibers FILE`), a pickled list of launches is repeated under
 AddressSanitizer, which stops at the first address out of bounds, read or written.
@@ -32,6 +32,10 @@ from edutorch.kernels.gpu.module import CudaModule
 HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 GUARD = 1024
 """The bytes of a guard zone: a multiple of 256, so that an array begins where cudaMalloc would."""
+
+POISON = (0xFF, 0xFE, 0xFF)
+"""The bytes of the zones in each order: NaN or -1, a large negative number, NaN again. A NaN that is
+read from a zone and written into one would not be seen."""
 
 ORDERS = ("forward", "backward", "shuffled")
 KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
@@ -143,14 +147,14 @@ def owner(array: np.ndarray) -> np.ndarray:
 class GuardedCopy:
     """A copy of a whole array's memory between two guard zones."""
 
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
+    def __init__(self, array: np.ndarray, poison: int = POISON[0]) -> None:
+        self.poison = poison
         low, high = np.lib.array_utils.byte_bounds(array)
         self.start, self.size = low, high - low
         room = np.empty(self.size + 2 * GUARD + 256, np.uint8)
         shift = -room.ctypes.data % 256
         self.memory = room[shift : shift + self.size + 2 * GUARD]
-        self.memory[:] = 0xFF
+        self.memory[:] = poison
         ctypes.memmove(self.memory[GUARD:].ctypes.data, low, self.size)
 
     @property
@@ -165,7 +169,7 @@ class GuardedCopy:
     def check(self, what: str) -> None:
         """Raise if something was written into the zones."""
         behind = GUARD + self.size
-        outside = np.flatnonzero(np.r_[self.memory[:GUARD], self.memory[behind:]] != 0xFF)
+        outside = np.flatnonzero(np.r_[self.memory[:GUARD], self.memory[behind:]] != self.poison)
         if outside.size:
             first = int(outside[0])
             place = first - GUARD if first < GUARD else first - GUARD + self.size
@@ -244,7 +248,7 @@ class FiberLauncher:
         self.launched.add((module.name, kernel))
         results: list[dict[int, GuardedCopy]] = []
         for order in self.orders:
-            copies = guarded(arguments)
+            copies = guarded(arguments, POISON[order])
             problem = call(function, arguments, copies, grid, block, shared_bytes, order, self.seed)
             if problem:
                 raise KernelError(f"{what}, threads {ORDERS[order]}: {problem}")
@@ -267,10 +271,10 @@ def three(size: Any) -> tuple[int, int, int]:
     return (*map(int, sizes), *[1] * (3 - len(sizes)))  # type: ignore[return-value]
 
 
-def guarded(arguments: Sequence[Any]) -> dict[int, GuardedCopy]:
+def guarded(arguments: Sequence[Any], poison: int) -> dict[int, GuardedCopy]:
     """Return copies of the arrays that own the memory of the arguments, by their identity."""
     owners = [owner(each) for each in arguments if isinstance(each, np.ndarray)]
-    return {id(array): GuardedCopy(array) for array in owners if array.size}
+    return {id(array): GuardedCopy(array, poison) for array in owners if array.size}
 
 
 def call(

@@ -3,11 +3,11 @@
 `python -m tests.gpu.mutants` makes them all by program, runs the check of the file on each, in a
 process of its own (a mutant may crash, or never end), and compares the survivors with the table
 `survivors.toml`, where each has its reason. `--sample 10` takes some at random; `--file softmax`
-those of one file; `--list` only shows them.
+those of one file, `--part 2/3` a third of them; `--list` only shows them.
 
     barrier   a `__syncthreads()` is removed
     bound     in a condition, `a < b` becomes `a < b + 1`, or `a < b - 1`
-    shuffle   the mask loses a lane, or the distance is 1 more
+    shuffle   the mask loses a lane, the distance is 1 more, or twice as large
     index     `x[i]` becomes `x[i + 1]`
 """
 
@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 
 from edutorch.kernels.gpu.module import CudaModule, use_launcher
 from edutorch.kernels.gpu.rows import module_for
-from tests.gpu.fibers import FiberLauncher, compile_modules
+from tests.gpu.fibers import FiberLauncher, check_addresses, compile_modules
 from tests.gpu.row_checks import CHECKS
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 DTYPE = "float32"  # the texts of the other dtypes differ in two names of types
-SECONDS = 30
+SECONDS = 10
 """The processor time after which a mutant counts as caught: it does not end."""
 
 
@@ -55,11 +55,10 @@ class Mutant(NamedTuple):
 # Making them -----------------------------------------------------------------------------------
 
 
-def code_of(text: str) -> str:
-    """Return a text with its comments blanked out, and the headers' conversions as well."""
+def code_of(text: str, start: int) -> str:
+    """Return a text with blanks in place of its comments, and of all before `start`."""
     blank = re.sub(r"//[^\n]*", lambda match: " " * len(match[0]), text)
-    start = blank.find("#define WARP")  # what is above is common.cuh: conversions, no kernel
-    return " " * max(0, start) + blank[max(0, start) :]
+    return " " * start + blank[start:]
 
 
 def changes(code: str) -> Iterator[tuple[str, int, int, str]]:
@@ -68,7 +67,8 @@ def changes(code: str) -> Iterator[tuple[str, int, int, str]]:
         yield "barrier", match.start(), match.end(), ";"
     for match in re.finditer(r"__shfl\w*_sync\((\w+), \w+, (\w+)\)", code):
         yield "shuffle", match.start(1), match.end(1), "0x7fffffffu"
-        yield "shuffle", match.start(2), match.end(2), f"({match[2]} + 1)"
+        for change in ("+ 1", "* 2"):
+            yield "shuffle", match.start(2), match.end(2), f"({match[2]} {change})"
     for match in re.finditer(r"\b(?:if|for) \(|\?", code):
         first, last = condition(code, match.start())
         for bound in re.finditer(r" (?:<|>|<=|>=|==) (-?[\w.]+(?: \* \w+)?)", code[first:last]):
@@ -97,10 +97,15 @@ def condition(code: str, start: int) -> tuple[int, int]:
 
 
 def mutants_of(file: str) -> list[Mutant]:
-    """Return all mutants of a file in `edutorch/kernels/gpu`, headers of it included."""
+    """Return all mutants of a file in `edutorch/kernels/gpu`.
+
+    Those of `reduce.cuh`, which all files include, count for the first file. The conversions in
+    `common.cuh` are no kernels: tests compare them with ml_dtypes, number by number.
+    """
     text = module_for(file, DTYPE).text
     made = []
-    for kind, start, stop, new in changes(code_of(text)):
+    first = text.index("#define WARP" if file == next(iter(CHECKS)) else "typedef float T;")
+    for kind, start, stop, new in changes(code_of(text, first)):
         begin, end = text.rfind("\n", 0, start) + 1, text.find("\n", stop)
         old_line = text[begin:end]
         new_line = text[begin:start] + new + text[stop:end]
@@ -124,7 +129,7 @@ class MutantLauncher(FiberLauncher):
 
 
 def is_caught(mutant: Mutant) -> bool:
-    """Run the check of a mutant's file on it, in a process of its own."""
+    """Run the check of a mutant's file on it, in a process of its own; then AddressSanitizer."""
     original = module_for(mutant.file, DTYPE)
     text = original.text[: mutant.start] + mutant.new + original.text[mutant.stop :]
     others = [module_for(file, DTYPE) for file in CHECKS]
@@ -136,8 +141,19 @@ def is_caught(mutant: Mutant) -> bool:
         os.dup2(null, 1)
         os.dup2(null, 2)
         try:
-            with use_launcher(MutantLauncher(original, CudaModule("mutant", text), others)):
+            launcher = MutantLauncher(original, CudaModule("mutant", text), others)
+            with use_launcher(launcher):
                 CHECKS[mutant.file](DTYPE)
+            if mutant.kind in ("bound", "index"):  # what it reads may be read for nothing
+                launcher.orders, launcher.record = (0,), []
+                with use_launcher(launcher):
+                    CHECKS[mutant.file](DTYPE, sizes=(1, 33))
+                changed = [
+                    launch._replace(module=launcher.changed)
+                    for launch in launcher.record
+                    if launch.module == original
+                ]
+                check_addresses(changed)
         except BaseException:  # noqa: BLE001 (caught, by whatever it was)
             os._exit(1)
         os._exit(0)
@@ -162,9 +178,12 @@ def main() -> int:
     parser.add_argument("--file", choices=list(CHECKS), action="append")
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--part", default="1/1", help="2/3: the second third of them")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     every = [mutant for file in options.file or CHECKS for mutant in mutants_of(file)]
+    part, parts = map(int, options.part.split("/"))
+    every = every[part - 1 :: parts]
     if options.sample:
         every = random.Random(options.seed).sample(every, options.sample)
     if options.list:

@@ -15,10 +15,10 @@ import numpy as np
 from edutorch import ops
 from edutorch.backends.kernel_registry import reference_only
 from edutorch.core.op import Op
-from edutorch.kernels.gpu import norms, reductions, softmax
+from edutorch.kernels.gpu import gates, norms, reductions, scatter, softmax
 from edutorch.kernels.gpu.module import CudaModule
 from edutorch.kernels.gpu.rows import TYPES, module_for
-from edutorch.nn.functional import normalization
+from edutorch.nn.functional import normalization, rnn
 from edutorch.ops import statistics
 
 SIZES = (1, 31, 33, 1023, 8193)
@@ -29,7 +29,7 @@ DTYPES = {
 EPS = 1e-3
 """The epsilon of the norms."""
 
-FILES = ("softmax", "norms", "reductions")
+FILES = ("softmax", "norms", "reductions", "gates", "scatter")
 
 
 def row_modules(dtypes: Iterable[str] = TYPES) -> list[CudaModule]:
@@ -149,9 +149,51 @@ def check_reductions(dtype: str, sizes: Iterable[int] = SIZES) -> None:
     compare(f"sum of columns {dtype}", y, lambda x: ops.sum.op.forward(np, x, 0, True), [tall])
 
 
+def check_gates(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """The gates of LSTM and GRU, and their derivatives."""
+    lstm, gru = rnn.lstm_gates.op, rnn.gru_gates.op
+    for k in sizes:
+        if k > 2000:  # elementwise: a state of several blocks is enough
+            continue
+        x, hidden = draw((3, 4 * k), dtype, k, strided=True), draw((3, 3 * k), dtype, k + 1)
+        state, g = draw((3, k), dtype, k + 2), draw((2, 3, k), dtype, k + 3)
+        what, x3 = f"{dtype} {k}", x[:, : 3 * k]
+        y = gates.lstm_gates()(x, state)
+        compare(f"lstm {what}", y, lambda x, c: lstm.forward(np, x, c), [x, state])
+        grads = gates.lstm_gates_joint_vjp()(g, x, state)
+        compare(f"lstm backward {what}", grads, rule(lstm, "joint_vjp"), [g, x, state])
+        arrays = [x3, hidden, state]
+        y = gates.gru_gates()(*arrays)
+        compare(f"gru {what}", y, lambda x, p, h: gru.forward(np, x, p, h), arrays)
+        grads = gates.gru_gates_joint_vjp()(g[0], *arrays)
+        compare(f"gru backward {what}", grads, rule(gru, "joint_vjp"), [g[0], *arrays])
+
+
+def check_scatter(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Rows added at indices that repeat, are negative, or do not occur."""
+
+    def add(target: np.ndarray, values: np.ndarray) -> np.ndarray:
+        wide = target.astype("float64" if target.dtype == np.float64 else "float32")
+        np.add.at(wide, index, values.astype(wide.dtype))
+        return wide.astype(target.dtype)
+
+    for n in sizes:
+        rows = 7
+        index = np.random.default_rng(n).integers(-rows, rows - 1, (5, 4))
+        target, values = draw((rows, n), dtype, n), draw((5, 4, n), dtype, n + 1)
+        before = target.copy()
+        assert scatter.add_at()(target, index, values) is target
+        compare(f"add_at {dtype} {n}", target, add, [before, values])
+    beyond, outside = np.zeros((3, 2), DTYPES[dtype]), np.array([3, -4, 2])
+    scatter.add_at()(beyond, outside, np.ones((3, 2), DTYPES[dtype]))
+    assert (beyond == [[0, 0], [0, 0], [1, 1]]).all(), "an index out of range was written"
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "softmax": check_softmax,
     "norms": check_norms,
     "reductions": check_reductions,
+    "gates": check_gates,
+    "scatter": check_scatter,
 }
 """The check of each file in `edutorch/kernels/gpu`."""
