@@ -34,8 +34,8 @@ GUARD = 1024
 """The bytes of a guard zone: a multiple of 256, so that an array begins where cudaMalloc would."""
 
 POISON = (0xFF, 0xFE, 0xFF)
-"""The bytes of the zones in each order: NaN or -1, a large negative number, NaN again. A NaN that is
-read from a zone and written into one would not be seen."""
+"""The bytes of the zones in each order: NaN or -1, a large negative number, NaN again. A NaN that
+is read from a zone and written into one would not be seen."""
 
 ORDERS = ("forward", "backward", "shuffled")
 KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")

@@ -15,9 +15,10 @@ import numpy as np
 from edutorch import ops
 from edutorch.backends.kernel_registry import reference_only
 from edutorch.core.op import Op
-from edutorch.kernels.gpu import gates, norms, reductions, scatter, softmax
+from edutorch.kernels.gpu import gates, norms, pooling, reductions, scatter, softmax
 from edutorch.kernels.gpu.module import CudaModule
 from edutorch.kernels.gpu.rows import TYPES, module_for
+from edutorch.nn import functional as F
 from edutorch.nn.functional import normalization, rnn
 from edutorch.ops import statistics
 
@@ -29,7 +30,7 @@ DTYPES = {
 EPS = 1e-3
 """The epsilon of the norms."""
 
-FILES = ("softmax", "norms", "reductions", "gates", "scatter")
+FILES = ("softmax", "norms", "reductions", "gates", "scatter", "pooling")
 
 
 def row_modules(dtypes: Iterable[str] = TYPES) -> list[CudaModule]:
@@ -189,11 +190,60 @@ def check_scatter(dtype: str, sizes: Iterable[int] = SIZES) -> None:
     assert (beyond == [[0, 0], [0, 0], [1, 1]]).all(), "an index out of range was written"
 
 
+POOLINGS = (
+    ((2, 2), (2, 2), (0, 0), (1, 1), False),
+    ((3, 2), (2, 1), (1, 1), (1, 1), True),
+    ((2, 3), (1, 2), (0, 1), (2, 1), False),
+    ((3,), (2,), (1,), (1,), True),
+)
+"""Size, stride, padding and dilation of windows, and ceil_mode."""
+
+
+def check_max_pool(x: np.ndarray, settings: tuple[Any, ...]) -> None:
+    """The maximum of windows, its place, and the derivative."""
+    op, indices = F.pooling.max_pool.op, F.pooling.max_pool_indices.op
+    what, slope = f"max_pool {x.dtype} {x.shape} {settings}", rule(op)
+    y = pooling.max_pool()(x, *settings)
+    compare(what, y, lambda x: op.forward(np, x, *settings), [x])
+    taps = pooling.max_pool_indices()(x, settings)
+    with reference_only():
+        assert (taps == indices.forward(np, x, settings)).all(), what
+    g = draw(y.shape, x.dtype.name, 1)
+    grad = pooling.max_pool_input()(g, x, *settings)
+    compare(f"{what} backward", grad, lambda g, x: slope(g, x, *settings), [g, x])
+
+
+def check_avg_pool(x: np.ndarray, settings: tuple[Any, ...]) -> None:
+    """The average of windows, and the derivative."""
+    op, spread = F.pooling.avg_pool.op, F.pooling.avg_pool_grad.op
+    what = f"avg_pool {x.dtype} {x.shape} {settings}"
+    y = pooling.avg_pool()(x, *settings)
+    compare(what, y, lambda x: op.forward(np, x, *settings), [x])
+    g = draw(y.shape, x.dtype.name, 1)
+    grad = pooling.avg_pool_grad()(g, x.shape, settings)
+    compare(f"{what} backward", grad, lambda g: spread.forward(np, g, x.shape, settings), [g])
+
+
+def check_pooling(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Max and average pooling, windows that overlap or exceed the image, and their derivatives."""
+    for width in sizes:
+        if not 2 < width < 100:  # a plane of several blocks is enough
+            continue
+        planes = draw((2, 3, 7, width), dtype, width, strided=True)
+        planes[0, 0, 1, 1:3] = 2  # of equal maxima, the first
+        for settings in POOLINGS:
+            x = planes if len(settings[0]) == 2 else planes[0]
+            check_max_pool(x, settings)
+            for include, divisor in ((True, None), (False, None), (False, 5)):
+                check_avg_pool(x, (*settings[:3], settings[4], include, divisor))
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "softmax": check_softmax,
     "norms": check_norms,
     "reductions": check_reductions,
     "gates": check_gates,
     "scatter": check_scatter,
+    "pooling": check_pooling,
 }
 """The check of each file in `edutorch/kernels/gpu`."""
