@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edutorch.kernels.gpu.module import CudaModule, use_launcher
-from edutorch.kernels.gpu.rows import module_for
+from edutorch.kernels.gpu.row_launch import module_for
 from tests.gpu.fibers import FiberLauncher, check_addresses, compile_modules
 from tests.gpu.row_checks import CHECKS
 

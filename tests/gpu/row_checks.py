@@ -17,7 +17,7 @@ from edutorch.backends.kernel_registry import reference_only
 from edutorch.core.op import Op
 from edutorch.kernels.gpu import gates, norms, pooling, reductions, scatter, softmax
 from edutorch.kernels.gpu.module import CudaModule
-from edutorch.kernels.gpu.rows import TYPES, module_for
+from edutorch.kernels.gpu.row_launch import TYPES, module_for
 from edutorch.nn import functional as F
 from edutorch.nn.functional import normalization, rnn
 from edutorch.ops import statistics

@@ -1,5 +1,5 @@
 // The gates of an LSTM and of a GRU, one thread for each element of the state, and their
-// derivatives. T is the type in memory, Wide that of the arithmetic; see `rows.py`.
+// derivatives. T is the type in memory, Wide that of the arithmetic; see `row_launch.py`.
 
 __device__ inline Wide sigmoid(Wide x) { return 1 / (1 + exp(-x)); }
 

@@ -15,7 +15,7 @@ from ... import backends
 from ...backends.numpy import Array
 from ...nn.functional import rnn
 from .module import blocks_for, launch
-from .rows import is_supported, module_for
+from .row_launch import is_supported, module_for
 
 Run = Callable[..., Any]
 THREADS = 256

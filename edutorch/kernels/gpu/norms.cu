@@ -1,5 +1,5 @@
 // Layer norm (centered = 1) and RMS norm (centered = 0) of each row, and their derivatives.
-// T is the type in memory, Wide that of the arithmetic; see `rows.py`.
+// T is the type in memory, Wide that of the arithmetic; see `row_launch.py`.
 
 // y = (x - m) / sqrt(v + eps) * weight + bias, with m = mean x (or 0) and v = mean (x - m)^2.
 extern "C" __global__ void norm_rows(const T *x, const T *weight, const T *bias, T *y, int n,

@@ -13,7 +13,7 @@ from ...backends.numpy import Array
 from ...nn.functional import normalization
 from .module import blocks_for, launch
 from .reductions import COLUMN_THREADS, column_groups, finish_columns
-from .rows import MAX_ROW_SIZE, as_table, is_supported, module_for, row_threads, wide_type
+from .row_launch import MAX_ROW_SIZE, as_table, is_supported, module_for, row_threads, wide_type
 
 Run = Callable[..., Any]
 
@@ -28,7 +28,7 @@ def normalize(
     x = as_table(input, n)
     y = backends.of(input).xp.empty(x.shape, x.dtype)
     # A kernel takes an array for each pointer: one that is not there is not read.
-    parameters = [x if each is None else as_table(each, n) for each in (weight, bias)]
+    parameters = [x if array is None else as_table(array, n) for array in (weight, bias)]
     flags = np.int32(centered), np.int32(weight is not None), np.int32(bias is not None)
     arguments = x, *parameters, y, np.int32(n), wide_type(x.dtype)(eps), *flags
     module = module_for("norms", x.dtype.name)

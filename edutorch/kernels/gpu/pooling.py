@@ -13,7 +13,7 @@ from ...backends.numpy import Array
 from ...nn.functional import pooling
 from ...nn.functional.sliding_window import Windows, get_windows
 from .module import blocks_for, launch
-from .rows import is_supported, module_for, wide_type
+from .row_launch import is_supported, module_for, wide_type
 
 Run = Callable[..., Any]
 THREADS = 256

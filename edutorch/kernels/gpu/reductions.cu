@@ -1,5 +1,5 @@
 // Sums, squared distances from a centre, and maxima of rows; sums of columns.
-// T is the type in memory, Wide that of the arithmetic; see `rows.py`.
+// T is the type in memory, Wide that of the arithmetic; see `row_launch.py`.
 
 // partial[r][c] = sum of the elements of chunk c of row r, or of their squared distances.
 extern "C" __global__ void sum_chunks(const T *x, const Wide *centers, Wide *partial, int64 n,

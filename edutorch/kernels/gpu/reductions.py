@@ -17,7 +17,7 @@ from ...backends.numpy import Array
 from ...dtypes import dtype as DType
 from ...ops import statistics
 from .module import blocks_for, launch
-from .rows import MAX_ROWS, as_table, is_supported, module_for, row_threads, wide_type
+from .row_launch import MAX_ROWS, as_table, is_supported, module_for, row_threads, wide_type
 
 Run = Callable[..., Any]
 Dims = int | tuple[int, ...] | None

@@ -1,5 +1,5 @@
 // Rows added to the rows of a table: the gradient of an embedding, and of indexing by integers.
-// T is the type in memory, Wide that of the arithmetic; see `rows.py`.
+// T is the type in memory, Wide that of the arithmetic; see `row_launch.py`.
 
 // target[r] += sum of values[order[i]] over all i with sorted[i] = r. `order` sorts the indices, so
 // that equal ones are neighbors: the block of the first of them adds all, in the order of the

@@ -12,7 +12,7 @@ from ... import backends
 from ...backends import numpy
 from ...backends.numpy import Array
 from .module import launch
-from .rows import MAX_ROW_SIZE, MAX_ROWS, is_supported, module_for, row_threads
+from .row_launch import MAX_ROW_SIZE, MAX_ROWS, is_supported, module_for, row_threads
 
 Run = Callable[..., Any]
 

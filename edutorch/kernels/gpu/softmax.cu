@@ -1,5 +1,5 @@
 // softmax and log_softmax of each row, and their derivatives: one block per row.
-// T is the type in memory, Wide that of the arithmetic; see `rows.py`.
+// T is the type in memory, Wide that of the arithmetic; see `row_launch.py`.
 
 // y = exp(x - m) / s, or x - m - log s, where m = max x and s = sum exp(x - m).
 extern "C" __global__ void softmax_rows(const T *x, T *y, int n, int logarithm) {

@@ -11,7 +11,7 @@ from ... import backends, ops
 from ...backends.numpy import Array
 from ...dtypes import dtype as DType
 from .module import launch
-from .rows import MAX_ROW_SIZE, as_table, is_supported, module_for, row_threads
+from .row_launch import MAX_ROW_SIZE, as_table, is_supported, module_for, row_threads
 
 Run = Callable[..., Any]
 

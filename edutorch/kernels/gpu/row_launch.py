@@ -35,7 +35,7 @@ MAX_ROW_SIZE = 2**30
 def module_for(file: str, dtype_name: str) -> CudaModule:
     """Return a text of this folder for arrays of a dtype.
 
-    >>> from edutorch.kernels.gpu.rows import module_for
+    >>> from edutorch.kernels.gpu.row_launch import module_for
     >>> module_for("softmax", "bfloat16").name
     'softmax_bfloat16'
     """
@@ -65,7 +65,7 @@ def as_table(array: Array, n: int) -> Array:
 def row_threads(n: int) -> int:
     """Return the number of threads for a row: whole warps, some four elements a thread.
 
-    >>> from edutorch.kernels.gpu.rows import row_threads
+    >>> from edutorch.kernels.gpu.row_launch import row_threads
     >>> row_threads(10), row_threads(300), row_threads(50_000)
     (32, 96, 512)
     """
