@@ -39,6 +39,7 @@ class Mutant(NamedTuple):
     """One change of a text: the characters from `start` to `stop` become `new`."""
 
     file: str
+    function: str
     kind: str
     line: int
     old: str
@@ -49,7 +50,8 @@ class Mutant(NamedTuple):
     @property
     def name(self) -> str:
         """Return what tells it from all others, also after lines above have moved."""
-        return f"{self.file}: {self.kind}: {self.old.strip()} -> {self.new.strip() or 'nothing'}"
+        change = f"{self.old.strip()} -> {self.new.strip() or 'nothing'}"
+        return f"{self.file}, {self.function}: {self.kind}: {change}"
 
 
 # Making them -----------------------------------------------------------------------------------
@@ -110,7 +112,8 @@ def mutants_of(file: str) -> list[Mutant]:
         old_line = text[begin:end]
         new_line = text[begin:start] + new + text[stop:end]
         line = text.count("\n", 0, start) + 1
-        made.append(Mutant(file, kind, line, old_line, new_line, begin, end))
+        function = re.findall(r"__device__ .*?(\w+)\(|__global__ void (\w+)\(", text[:start])[-1]
+        made.append(Mutant(file, "".join(function), kind, line, old_line, new_line, begin, end))
     return list({mutant[:]: mutant for mutant in made}.values())
 
 

@@ -194,6 +194,7 @@ POOLINGS = (
     ((2, 2), (2, 2), (0, 0), (1, 1), False),
     ((3, 2), (2, 1), (1, 1), (1, 1), True),
     ((2, 3), (1, 2), (0, 1), (2, 1), False),
+    ((2, 3), (2, 1), (0, 0), (1, 1), False),
     ((3,), (2,), (1,), (1,), True),
 )
 """Size, stride, padding and dilation of windows, and ceil_mode."""
@@ -232,6 +233,13 @@ def check_pooling(dtype: str, sizes: Iterable[int] = SIZES) -> None:
         planes = draw((2, 3, 7, width), dtype, width, strided=True)
         planes[0, 0, 1, 1:3] = 2  # of equal maxima, the first
         for settings in POOLINGS:
+            lowest = np.full(
+                (1, 2, *planes.shape[2:])[-len(settings[0]) - 2 :], -np.inf, planes.dtype
+            )
+            taps = pooling.max_pool_indices()(lowest, settings)
+            with reference_only():  # the padding is as low, but never chosen
+                right = F.pooling.max_pool_indices.op.forward(np, lowest, settings)
+            assert (taps == right).all(), f"max_pool of -inf {settings}"
             x = planes if len(settings[0]) == 2 else planes[0]
             check_max_pool(x, settings)
             for include, divisor in ((True, None), (False, None), (False, 5)):
