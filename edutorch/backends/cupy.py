@@ -188,7 +188,9 @@ class CupyBackend(Backend):
         return self.card_memory.is_pinned(array)
 
     def scatter_add(self, target: Array, index: Any, values: Array) -> None:
-        scatter_add(self.xp, target, index, values)
+        values_given = (target, index, values)
+        if kernel_registry.run_on_device(self.kernels, "ADD_AT", target.size, values_given) is None:
+            scatter_add(self.xp, target, index, values)
 
     def as_strided(
         self, array: Array, shape: Sequence[int], strides: Sequence[int], offset: int

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cupy_names
+from . import cupy_names, kernel_registry
 from .array_surface import NamespaceSurface
 from .cards import CardRandom, Cards
 from .cupy_corrections import CorrectedNamespace, scatter_add
@@ -210,7 +210,9 @@ class StrictBackend(Backend):
         return array.get()
 
     def scatter_add(self, target: StrictArray, index: object, values: StrictArray) -> None:
-        scatter_add(self.xp, target, index, values)
+        values_given = (target, index, values)
+        if kernel_registry.run_on_device(self.kernels, "ADD_AT", target.size, values_given) is None:
+            scatter_add(self.xp, target, index, values)
 
     def as_strided(
         self, array: StrictArray, shape: Sequence[int], strides: Sequence[int], offset: int

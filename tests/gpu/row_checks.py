@@ -1,0 +1,257 @@
+"""What the kernels on rows have to compute, and how far they may be from it.
+
+A check calls kernels as the ops do and compares them with the definitions in float64. The tests run
+all of them, and `mutants.py` those of the text that it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from edutorch import ops
+from edutorch.backends.kernel_registry import reference_only
+from edutorch.core.op import Op
+from edutorch.kernels.gpu import gates, norms, pooling, reductions, scatter, softmax
+from edutorch.kernels.gpu.module import CudaModule
+from edutorch.kernels.gpu.row_launch import TYPES, module_for
+from edutorch.nn import functional as F
+from edutorch.nn.functional import normalization, rnn
+from edutorch.ops import statistics
+
+SIZES = (1, 31, 33, 1023, 8193)
+DTYPES = {
+    "float32": np.float32, "float64": np.float64,
+    "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
+}  # fmt: skip
+EPS = 1e-3
+"""The epsilon of the norms."""
+
+FILES = ("softmax", "norms", "reductions", "gates", "scatter", "pooling")
+
+
+def row_modules(dtypes: Iterable[str] = TYPES) -> list[CudaModule]:
+    """Return the texts of the kernels on rows."""
+    return [module_for(file, dtype) for dtype in dtypes for file in FILES]
+
+
+def draw(shape: tuple[int, ...], dtype: str, seed: int = 0, strided: bool = False) -> np.ndarray:
+    """Return normally distributed numbers, as a view with gaps if `strided`."""
+    wide = (*shape[:-1], 2 * shape[-1]) if strided else shape
+    values = np.random.default_rng(seed).normal(size=wide).astype(DTYPES[dtype])
+    return values[..., ::2] if strided else values
+
+
+def compare(
+    what: str, result: Any, definition: Callable[..., Any], arrays: list[Any],
+    magnitude: float = 0,
+) -> None:  # fmt: skip
+    """Raise AssertionError if a result is too far from its definition in float64.
+
+    It may be twice as far from it as the definition in float32 (16-bit floats: in their own dtype),
+    and 4 units in the last place of the largest element, or of `magnitude`: a sum of one element
+    that nearly cancels is as far off as its terms, and no other element says how large those are.
+    """
+    with reference_only():
+        own = definition(*arrays)
+        exact = definition(*[None if a is None else a.astype("float64") for a in arrays])
+    results = result if isinstance(result, tuple) else (result,)
+    owns, exacts = (x if isinstance(x, tuple) else (x,) for x in (own, exact))
+    for number, (y, near, right) in enumerate(zip(results, owns, exacts, strict=True)):
+        if right is None:
+            assert y is None, what
+            continue
+        assert y.shape == np.shape(right), f"{what}: {y.shape} for {np.shape(right)}"
+        dtype = arrays[0].dtype
+        assert y.dtype == dtype, f"{what}: {y.dtype} for {dtype}"
+        y, near = np.asarray(y, "float64"), np.asarray(near, "float64")
+        unit = float(ml_dtypes.finfo(dtype).eps) * max(float(np.max(np.abs(right))), magnitude)
+        # In float64 nothing longer tells how far either is: both sum in an order of their own.
+        units = 64 if dtype == np.float64 else 4
+        error, allowed = np.abs(y - right), 2 * np.max(np.abs(near - right)) + units * unit
+        assert (error <= allowed).all(), (
+            f"{what}, result {number}: off by {np.max(error)}, allowed {allowed}"
+        )
+
+
+def rule(op: Op, name: str = "input") -> Callable[..., Any]:
+    """Return the function of an op's derivative."""
+    return op.joint_rule.function if name == "joint_vjp" else op.rules[name].function
+
+
+def check_softmax(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """softmax, log_softmax and their derivatives."""
+    for n in sizes:
+        x, g = draw((3, n), dtype, n, strided=True), draw((3, n), dtype, n + 1)
+        for op, logarithm in ((ops.softmax.op, False), (ops.log_softmax.op, True)):
+            what = f"{op.name} {dtype} {n}"
+            run, back = softmax.forward(logarithm), softmax.backward(logarithm)
+            y = run(x, -1, None)
+            compare(what, y, lambda x, op=op: op.forward(np, x, -1), [x])
+            slope = rule(op)
+            compare(f"{what} backward", back(g, y, 1), lambda g, y, r=slope: r(g, y, -1), [g, y])
+
+
+def check_norms(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Layer norm and RMS norm, with and without weight and bias, and their derivatives."""
+    layer, rms = normalization.native_layer_norm.op, normalization.fused_rms_norm.op
+    for n in sizes:
+        rows = 70 if n < 100 else 3
+        magnitude = rows**0.5 if n == 1 else 0  # of the gradient of the one weight
+        x, g = draw((rows, n), dtype, n, strided=True) + 1, draw((rows, n), dtype, n + 1)
+        x = x.astype(g.dtype)
+        weight, bias = draw((n,), dtype, n + 2), draw((n,), dtype, n + 3)
+        for w, b in ((weight, bias), (None, None), (weight, None)):
+            what = f"{dtype} {n} {w is not None} {b is not None}"
+            y = norms.native_layer_norm()(x, w, b, 1, EPS)
+            compare(
+                f"layer norm {what}", y,
+                lambda x, w, b: layer.forward(np, x, w, b, 1, EPS), [x, w, b],
+            )  # fmt: skip
+            grads = norms.native_layer_norm_joint_vjp()(g, x, w, b, 1, EPS)
+            back = rule(layer, "joint_vjp")
+            compare(
+                f"layer norm backward {what}", grads,
+                lambda g, x, w, b, back=back: back(g, x, w, b, 1, EPS), [g, x, w, b], magnitude,
+            )  # fmt: skip
+        for w in (weight, None):
+            y = norms.fused_rms_norm()(x, w, 1, EPS)
+            compare(f"rms norm {n}", y, lambda x, w: rms.forward(np, x, w, 1, EPS), [x, w])
+            grads = norms.fused_rms_norm_joint_vjp()(g, x, w, 1, EPS)
+            back = rule(rms, "joint_vjp")
+            compare(
+                f"rms norm backward {n}", grads,
+                lambda g, x, w, back=back: back(g, x, w, 1, EPS), [g, x, w], magnitude,
+            )  # fmt: skip
+
+
+def check_reductions(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """sum, mean, var and amax of rows, of columns, and of everything."""
+    for n in sizes:
+        x = draw((3, n), dtype, n, strided=True)
+        for name in ("sum", "mean"):
+            forward, run = getattr(ops, name).op.forward, getattr(reductions, name)()
+            for dim in (1, None, 0):
+                y = run(x, dim, False, None)
+                compare(
+                    f"{name} {dtype} {n} {dim}", y,
+                    lambda x, f=forward, d=dim: f(np, x, d, False), [x],
+                )  # fmt: skip
+        if n > 1:
+            y = reductions.var()(x, 1, True, 1)
+            compare(f"var {dtype} {n}", y, lambda x: statistics.var.op.forward(np, x, 1, True), [x])
+        y = reductions.amax()(x, 1, False)
+        compare(f"amax {dtype} {n}", y, lambda x: ops.amax.op.forward(np, x, 1, False), [x])
+    tall = draw((131, 40), dtype)
+    y = reductions.sum()(tall, 0, True, None)
+    compare(f"sum of columns {dtype}", y, lambda x: ops.sum.op.forward(np, x, 0, True), [tall])
+
+
+def check_gates(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """The gates of LSTM and GRU, and their derivatives."""
+    lstm, gru = rnn.lstm_gates.op, rnn.gru_gates.op
+    for k in sizes:
+        if k > 2000:  # elementwise: a state of several blocks is enough
+            continue
+        x, hidden = draw((3, 4 * k), dtype, k, strided=True), draw((3, 3 * k), dtype, k + 1)
+        state, g = draw((3, k), dtype, k + 2), draw((2, 3, k), dtype, k + 3)
+        what, x3 = f"{dtype} {k}", x[:, : 3 * k]
+        y = gates.lstm_gates()(x, state)
+        compare(f"lstm {what}", y, lambda x, c: lstm.forward(np, x, c), [x, state])
+        grads = gates.lstm_gates_joint_vjp()(g, x, state)
+        compare(f"lstm backward {what}", grads, rule(lstm, "joint_vjp"), [g, x, state])
+        arrays = [x3, hidden, state]
+        y = gates.gru_gates()(*arrays)
+        compare(f"gru {what}", y, lambda x, p, h: gru.forward(np, x, p, h), arrays)
+        grads = gates.gru_gates_joint_vjp()(g[0], *arrays)
+        compare(f"gru backward {what}", grads, rule(gru, "joint_vjp"), [g[0], *arrays])
+
+
+def check_scatter(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Rows added at indices that repeat, are negative, or do not occur."""
+
+    def add(target: np.ndarray, values: np.ndarray) -> np.ndarray:
+        wide = target.astype("float64" if target.dtype == np.float64 else "float32")
+        np.add.at(wide, index, values.astype(wide.dtype))
+        return wide.astype(target.dtype)
+
+    for n in sizes:
+        rows = 7
+        index = np.random.default_rng(n).integers(-rows, rows - 1, (5, 4))
+        target, values = draw((rows, n), dtype, n), draw((5, 4, n), dtype, n + 1)
+        before = target.copy()
+        assert scatter.add_at()(target, index, values) is target
+        compare(f"add_at {dtype} {n}", target, add, [before, values])
+    beyond, outside = np.zeros((3, 2), DTYPES[dtype]), np.array([3, -4, 2])
+    scatter.add_at()(beyond, outside, np.ones((3, 2), DTYPES[dtype]))
+    assert (beyond == [[0, 0], [0, 0], [1, 1]]).all(), "an index out of range was written"
+
+
+POOLINGS = (
+    ((2, 2), (2, 2), (0, 0), (1, 1), False),
+    ((3, 2), (2, 1), (1, 1), (1, 1), True),
+    ((2, 3), (1, 2), (0, 1), (2, 1), False),
+    ((2, 3), (2, 1), (0, 0), (1, 1), False),
+    ((3,), (2,), (1,), (1,), True),
+)
+"""Size, stride, padding and dilation of windows, and ceil_mode."""
+
+
+def check_max_pool(x: np.ndarray, settings: tuple[Any, ...]) -> None:
+    """The maximum of windows, its place, and the derivative."""
+    op, indices = F.pooling.max_pool.op, F.pooling.max_pool_indices.op
+    what, slope = f"max_pool {x.dtype} {x.shape} {settings}", rule(op)
+    y = pooling.max_pool()(x, *settings)
+    compare(what, y, lambda x: op.forward(np, x, *settings), [x])
+    taps = pooling.max_pool_indices()(x, settings)
+    with reference_only():
+        assert (taps == indices.forward(np, x, settings)).all(), what
+    g = draw(y.shape, x.dtype.name, 1)
+    grad = pooling.max_pool_input()(g, x, *settings)
+    compare(f"{what} backward", grad, lambda g, x: slope(g, x, *settings), [g, x])
+
+
+def check_avg_pool(x: np.ndarray, settings: tuple[Any, ...]) -> None:
+    """The average of windows, and the derivative."""
+    op, spread = F.pooling.avg_pool.op, F.pooling.avg_pool_grad.op
+    what = f"avg_pool {x.dtype} {x.shape} {settings}"
+    y = pooling.avg_pool()(x, *settings)
+    compare(what, y, lambda x: op.forward(np, x, *settings), [x])
+    g = draw(y.shape, x.dtype.name, 1)
+    grad = pooling.avg_pool_grad()(g, x.shape, settings)
+    compare(f"{what} backward", grad, lambda g: spread.forward(np, g, x.shape, settings), [g])
+
+
+def check_pooling(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Max and average pooling, windows that overlap or exceed the image, and their derivatives."""
+    for width in sizes:
+        if not 2 < width < 100:  # a plane of several blocks is enough
+            continue
+        planes = draw((2, 3, 7, width), dtype, width, strided=True)
+        planes[0, 0, 1, 1:3] = 2  # of equal maxima, the first
+        for settings in POOLINGS:
+            lowest = np.full(
+                (1, 2, *planes.shape[2:])[-len(settings[0]) - 2 :], -np.inf, planes.dtype
+            )
+            taps = pooling.max_pool_indices()(lowest, settings)
+            with reference_only():  # the padding is as low, but never chosen
+                right = F.pooling.max_pool_indices.op.forward(np, lowest, settings)
+            assert (taps == right).all(), f"max_pool of -inf {settings}"
+            x = planes if len(settings[0]) == 2 else planes[0]
+            check_max_pool(x, settings)
+            for include, divisor in ((True, None), (False, None), (False, 5)):
+                check_avg_pool(x, (*settings[:3], settings[4], include, divisor))
+
+
+CHECKS: dict[str, Callable[..., None]] = {
+    "softmax": check_softmax,
+    "norms": check_norms,
+    "reductions": check_reductions,
+    "gates": check_gates,
+    "scatter": check_scatter,
+    "pooling": check_pooling,
+}
+"""The check of each file in `edutorch/kernels/gpu`."""

@@ -1,0 +1,79 @@
+"""Ops on the strict device use the kernels, through their slots: whole steps, on fibers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import edutorch as torch
+from edutorch import nn
+from edutorch.kernels.gpu.module import LAUNCHES, use_launcher
+from tests.gpu.fibers import FiberLauncher, has_compiler
+from tests.gpu.row_checks import row_modules
+
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not installed")
+
+
+@pytest.fixture(autouse=True)
+def fibers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kernels run on the CPU, and no caller goes on before they are made."""
+    monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
+    with use_launcher(FiberLauncher(row_modules(["float32"]), orders=(2,))):
+        yield
+
+
+class Attention(nn.Module):
+    """Embedding, layer norm, softmax and cross entropy: what a language model has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.norm = nn.Embedding(11, 8), nn.LayerNorm(8)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.embedding(tokens))
+        weights = torch.softmax(x @ x.transpose(-1, -2), -1)
+        y = self.head(weights @ x)
+        loss = nn.functional.cross_entropy(y.reshape(-1, 11), tokens.reshape(-1))
+        return loss + (y * y).mean()
+
+
+def gradients(device: str) -> list[np.ndarray]:
+    """Return the loss and the gradients of one step."""
+    torch.manual_seed(0)
+    model = Attention().to(device)
+    tokens = torch.tensor([[1, 2, 3, 3, 1], [9, 0, 10, 9, 9]], device=device)
+    loss = model(tokens)
+    loss.backward()
+    return [
+        tensor.detach().cpu().numpy() for tensor in (loss, *[p.grad for p in model.parameters()])
+    ]
+
+
+def test_a_step_of_a_language_model_uses_them() -> None:
+    LAUNCHES.clear()
+    own, right = gradients("strict"), gradients("cpu")
+    for y, expected in zip(own, right, strict=True):
+        assert np.allclose(y, expected, atol=1e-6)
+    kernels = {
+        "softmax_rows", "softmax_rows_backward", "norm_rows", "norm_rows_backward",
+        "add_sorted_rows", "sum_chunks",
+    }  # fmt: skip
+    assert kernels <= set(LAUNCHES), kernels - set(LAUNCHES)
+
+
+def test_recurrent_layers_use_them() -> None:
+    for layer, kernel in ((nn.LSTMCell, "lstm_gates"), (nn.GRUCell, "gru_gates")):
+        LAUNCHES.clear()
+        results = []
+        for device in ("strict", "cpu"):
+            torch.manual_seed(0)
+            cell = layer(3, 4).to(device)
+            x = torch.ones(2, 3, device=device, requires_grad=True)
+            state = cell(x)
+            sum(part.sum() for part in (state if isinstance(state, tuple) else (state,))).backward()
+            results.append(x.grad.cpu().numpy())
+        assert np.allclose(*results, atol=1e-6)
+        assert {kernel, f"{kernel}_backward"} <= set(LAUNCHES)
