@@ -34,7 +34,8 @@ from .batching_rules import (
     stack_results,
     unsupported_error,
 )
-from .numpy import Array, Backend, NumpyRandom
+from .numpy import Array, Backend
+from .philox import PhiloxRandom
 
 __all__ = ["BatchedArray", "BatchedBackend"]
 
@@ -211,7 +212,7 @@ register_type(BatchedArray)
 class BatchedRandom:
     """A generator that draws for each example of a level, from the generator outside of it."""
 
-    def __init__(self, outer: NumpyRandom | BatchedRandom, level: BatchedBackend) -> None:
+    def __init__(self, outer: PhiloxRandom | BatchedRandom, level: BatchedBackend) -> None:
         self.outer, self.level = outer, level
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
@@ -232,7 +233,9 @@ class BatchedRandom:
         return self.level.wrap(self.level.inner.xp.stack(orders))
 
 
-def batched_generator(source: NumpyRandom | BatchedRandom, levels: Sequence[BatchedBackend]) -> Any:
+def batched_generator(
+    source: PhiloxRandom | BatchedRandom, levels: Sequence[BatchedBackend]
+) -> Any:
     """Return a generator that obeys the `randomness` of each open level.
 
     Raises: VmapError: a level has randomness="error".

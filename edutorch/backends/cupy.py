@@ -26,7 +26,8 @@ from .cuda_problems import (
     package_problem,
 )  # fmt: skip
 from .cupy_corrections import CorrectedNamespace, scatter_add
-from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
+from .numpy import Array, Backend
+from .philox_device import DeviceRandom
 from .platform import IS_WINDOWS
 
 _DRIVER = "nvcuda.dll" if IS_WINDOWS else "libcuda.so.1"
@@ -89,58 +90,6 @@ def import_cupy() -> Any:
         if problem is not None:
             raise DeviceError("cuda", problem)
     return cupy
-
-
-class CupyRandom:
-    """Random arrays from cuRAND's counter-based Philox generator, on the GPU.
-
-    The same seed gives the same samples on each run, but not those of the CPU.
-    CuPy's Generator has neither `normal` nor `permutation`: the first is
-    `standard_normal` under another name, the second sorts random numbers.
-    """
-
-    def __init__(self, cupy: Any, seed: int) -> None:
-        self._cupy = cupy
-        self._seed = seed
-        self._generator = cupy.random.Generator(cupy.random.Philox4x3210(seed))
-
-    def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-        """Uniform samples in [0, 1)."""
-        drawn = self._generator.random(shape, dtype=generator_dtype(dtype))
-        bits = MANTISSA_BITS.get(dtype.name)
-        if bits:  # rounding up in the shorter dtype would give 1
-            drawn = self._cupy.floor(drawn * 2**bits) / 2**bits
-        return drawn.astype(dtype, copy=False)
-
-    def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-        """Samples from the standard normal distribution."""
-        drawn = self._generator.standard_normal(shape, dtype=generator_dtype(dtype))
-        return drawn.astype(dtype, copy=False)
-
-    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
-        """Integers in [low, high), as int64."""
-        drawn = self._generator.integers(low, high, size=shape, dtype=np.int64)
-        return drawn.astype(np.int64, copy=False)
-
-    def permutation(self, n: int) -> Array:
-        """The integers 0 … n-1 in random order."""
-        keys = self._generator.random((n,), dtype=np.float64)
-        return self._cupy.argsort(keys).astype(np.int64, copy=False)
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything needed to continue from here (some megabytes, on the host)."""
-        return {"seed": self._seed, "state": self._generator.bit_generator._state.get()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `get_state` returned on a GPU of the same model.
-
-        Raises: ValueError: the state is from another GPU model.
-        """
-        state_array = self._generator.bit_generator._state
-        if state["state"].shape != state_array.shape:
-            raise ValueError("cuda: this state of the random generator is of another kind of GPU")
-        self._seed = state["seed"]
-        state_array.set(state["state"])
 
 
 class CupyBackend(Backend):
@@ -221,7 +170,7 @@ class CupyBackend(Backend):
         return array.data.ptr
 
     def generator(self, seed: int) -> CardRandom:
-        return CardRandom(self.on_card(CupyRandom, self.xp, seed), self)
+        return CardRandom(self.on_card(DeviceRandom, self.xp, seed), self)
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()

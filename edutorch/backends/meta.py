@@ -96,6 +96,9 @@ xp = MetaNamespace()
 class MetaRandom:
     """The generator of the meta device: its samples have a shape and a dtype, and no values."""
 
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> MetaArray:
         """Samples of any distribution."""
         return new(shape, dtype)
@@ -110,12 +113,13 @@ class MetaRandom:
         """A permutation of n integers."""
         return new((n,), np.int64)
 
-    def get_state(self) -> dict[str, Any]:
-        """Nothing is needed to continue."""
-        return {}
+    def get_state(self) -> np.ndarray:
+        """Return 16 bytes, as every generator does: its seed, and that nothing has been drawn."""
+        return np.array([self.seed, 0], "<u8").view(np.uint8)
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: nothing is ever drawn."""
+    def set_state(self, state: np.ndarray) -> None:
+        """Take the seed of another generator's state."""
+        self.seed = int(np.ascontiguousarray(state).view("<u8")[0])
 
 
 class MetaBackend(Backend):
@@ -166,4 +170,4 @@ class MetaBackend(Backend):
         return array.header.ctypes.data
 
     def generator(self, seed: int) -> MetaRandom:
-        return MetaRandom()
+        return MetaRandom(seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Annotated, Any
@@ -11,9 +10,9 @@ import numpy as np
 
 from .index_width import numpy_with_64_bit_indices
 from .kernel_registry import slot
+from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
-UNIFORM = slot("UNIFORM")
 ROW_STATISTICS = slot("ROW_STATISTICS")
 
 Array = Annotated[Any, "Array"]
@@ -147,61 +146,6 @@ class Backend:
 
     def synchronize(self) -> None:
         """Wait until the device has finished all work."""
-
-
-MANTISSA_BITS = {"float16": 11, "bfloat16": 8}
-"""Significant bits of the dtypes that generators do not draw directly."""
-
-
-def generator_dtype(dtype: np.dtype) -> Any:
-    """Return the dtype in which a generator draws samples for `dtype`."""
-    return np.float64 if dtype == np.float64 else np.float32
-
-
-class NumpyRandom:
-    """Random arrays from NumPy's counter-based Philox generator.
-
-    The same seed gives the same samples on each run and each machine.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.Philox(seed))
-
-    def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Uniform samples in [0, 1)."""
-        drawn_dtype = generator_dtype(dtype)
-        drawn = (
-            UNIFORM(self._generator, shape, drawn_dtype)
-            if math.prod(shape) >= UNIFORM.min_size
-            else None
-        )
-        if drawn is None:
-            drawn = np.asarray(self._generator.random(shape, dtype=drawn_dtype))
-        bits = MANTISSA_BITS.get(dtype.name)
-        if bits:  # rounding up in the shorter dtype would give 1
-            drawn = np.floor(drawn * 2**bits) / 2**bits
-        return drawn.astype(dtype, copy=False)
-
-    def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Samples from the standard normal distribution."""
-        drawn = np.asarray(self._generator.standard_normal(shape, dtype=generator_dtype(dtype)))
-        return drawn.astype(dtype, copy=False)
-
-    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Integers in [low, high), as int64."""
-        return np.asarray(self._generator.integers(low, high, shape, dtype=np.int64))
-
-    def permutation(self, n: int) -> np.ndarray:
-        """The integers 0 … n-1 in random order."""
-        return self._generator.permutation(n).astype(np.int64, copy=False)
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything needed to continue from here."""
-        return dict(self._generator.bit_generator.state)
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `get_state` returned."""
-        self._generator.bit_generator.state = state
 
 
 def add_at(target: np.ndarray, index: Any, values: Array) -> None:

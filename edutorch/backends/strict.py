@@ -24,7 +24,8 @@ from . import cupy_names, kernel_registry
 from .array_surface import NamespaceSurface
 from .cards import CardRandom, Cards
 from .cupy_corrections import CorrectedNamespace, scatter_add
-from .numpy import Backend, NumpyRandom, in_memory_order
+from .numpy import Backend, in_memory_order
+from .philox_numpy import NumpyRandom
 from .strict_array import (
     WAITING,
     StrictArray,

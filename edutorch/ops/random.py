@@ -1,6 +1,6 @@
 """Random tensors. Each device has a default generator; `manual_seed` seeds all of them.
 
-The same seed on the same device gives the same values in every run.
+The same seed gives the same values in every run, and on every device: see `backends/philox.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends import Backend
+from ..backends import Backend, legacy_random
 from ..backends.batching import batched_generator
 from ..backends.device import DeviceLike, backend_for
 from ..backends.numpy import Number
+from ..backends.philox import STATE_BYTES
 from ..core.composed import as_method, recorded_as, takes_out, write_into
 from ..core.error_messages import check_memory, is_any_true
 from ..core.shapes import broadcast_shapes
@@ -85,7 +86,7 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed`, which determines all following values."""
         self._seed = normalize_seed(seed)
-        self.random = self._backend.generator(self._seed % 2**63)
+        self.random = self._backend.generator(self._seed)
         return self
 
     def seed(self) -> int:
@@ -102,28 +103,49 @@ class Generator:
         return Generator(self.device).set_state(self.get_state())
 
     def get_state(self) -> Tensor:
-        """Return the state as a CPU tensor of bytes (the text of a JSON object)."""
-        state = {"seed": self._seed, "random": self.random.get_state()}
-        text = json.dumps(state, default=lambda array: [str(array.dtype), array.tolist()])
-        return wrap(np.frombuffer(text.encode(), np.uint8).copy())
+        """Return seed and offset, as a CPU tensor of 16 bytes that fits every device."""
+        state = self.random.get_state()
+        if isinstance(state, dict):  # of a generator before Philox4x32
+            text = json.dumps(
+                {"seed": self._seed, "random": state},
+                default=lambda array: [str(array.dtype), array.tolist()],
+            )
+            state = np.frombuffer(text.encode(), np.uint8).copy()
+        return wrap(state)
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Restore a state that `get_state` returned.
+        """Restore a state that `get_state` returned, also one of an earlier version.
 
-        Raises: TypeError: not a tensor of bytes.
+        Raises: TypeError: not a tensor of bytes. ValueError: not a state.
         """
         if new_state._array.dtype != np.uint8:
             raise ArgumentError(
                 "set_state", f"expected the bytes of get_state, got {new_state.dtype}"
             )
-        state = json.loads(backends.of(new_state._array).to_numpy(new_state._array).tobytes())
-        self.manual_seed(state["seed"])
-        self.random.set_state(decode_arrays(state["random"]))
+        state = backends.of(new_state._array).to_numpy(new_state._array)
+        if state.tobytes()[:1] == b"{" and state.size > STATE_BYTES:
+            saved = json.loads(state.tobytes())
+            self._seed = normalize_seed(saved["seed"])
+            self.random = legacy_random.restore(self._backend, decode_arrays(saved["random"]))
+        else:
+            if isinstance(self.random, legacy_random.LEGACY):
+                self.random = self._backend.generator(0)
+            self.random.set_state(state)
+            self._seed = int.from_bytes(state[:8].tobytes(), "little")
         return self
+
+    def __reduce__(self) -> Any:
+        """Pickle its device and its state."""
+        return restore_generator, (self.device, self.get_state())
+
+
+def restore_generator(device: str, state: Tensor) -> Generator:
+    """Make a generator of a pickled one."""
+    return Generator(device).set_state(state)
 
 
 def decode_arrays(value: Any) -> Any:
-    """Decode the arrays that `Generator.get_state` wrote as dtype and values."""
+    """Decode the arrays that `Generator.get_state` wrote as dtype and values, before 16 bytes."""
     if isinstance(value, dict):
         return {key: decode_arrays(item) for key, item in value.items()}
     return np.asarray(value[1], value[0]) if isinstance(value, list) else value

@@ -18,7 +18,7 @@ from ..backends.device import Device
 from ..core import return_types
 from ..core.shapes import Size
 from ..core.tensor import Tensor, wrap
-from ..errors import ArgumentError, DeviceError, ShapeError
+from ..errors import ArgumentError, DeviceError, InvalidValueError, ShapeError
 from ..nn.parameter import Buffer, Parameter
 from ..ops import as_strided
 from ..ops.random import Generator
@@ -247,8 +247,12 @@ def decode_scalar(name: str, tree: dict[str, Any]) -> Any:
 
 
 def decode_generator(state: str, tree: dict[str, Any]) -> Generator:
-    result = Generator(tree["device"])
-    return result.set_state(wrap(np.frombuffer(state.encode(), np.uint8).copy()))
+    # Before a state had 16 bytes, it was a text, and stands here as it was.
+    data = state.encode() if state.startswith("{") else bytes.fromhex(state)
+    try:
+        return Generator(tree["device"]).set_state(wrap(np.frombuffer(data, np.uint8).copy()))
+    except InvalidValueError as error:
+        raise CheckpointError("load", f"the state of a generator is damaged: {error}") from error
 
 
 def parse_hex_integer(text: str) -> int:

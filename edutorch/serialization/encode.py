@@ -339,6 +339,6 @@ def encode_simple(value: object, path: str) -> Any:
     if isinstance(value, range | slice):
         return {type(value).__name__: [value.start, value.stop, value.step]}
     if isinstance(value, Generator):
-        state = bytes(value.get_state().tolist()).decode()
+        state = bytes(value.get_state().tolist()).hex()
         return {"generator": state, "device": str(value.device)}
     raise unsavable_error(value, path)

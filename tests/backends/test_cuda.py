@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -114,6 +116,46 @@ def test_random_state(cuda):
     drawn = cuda.to_numpy(source.normal((10,), np.dtype("f4")))
     source.set_state(state)
     np.testing.assert_array_equal(cuda.to_numpy(source.normal((10,), np.dtype("f4"))), drawn)
+
+
+def test_the_same_random_numbers_as_on_the_cpu(cuda):
+    """To the last bit, by kernels and (in reference mode) by CuPy's functions."""
+    import edutorch
+    from edutorch import backends
+
+    state = backends.get("cpu").generator(7).get_state()
+    for context in (contextlib.nullcontext, edutorch.backends.reference_only):
+        ours, cpus = cuda.generator(0), backends.get("cpu").generator(0)
+        for generator in (ours, cpus):
+            generator.set_state(state)
+        with context():
+            for size in (1, 5, 1023, 100_003):
+                for dtype in map(np.dtype, ("f2", "f4", "f8")):
+                    for draw in ("uniform", "normal"):
+                        y, expected = (
+                            getattr(generator, draw)((size,), dtype) for generator in (ours, cpus)
+                        )
+                        np.testing.assert_array_equal(cuda.to_numpy(y), expected)
+                for values in (10, 3 * 2**30, 3 * 2**61):
+                    y, expected = (
+                        generator.integers(-5, values - 5, (size,)) for generator in (ours, cpus)
+                    )
+                    np.testing.assert_array_equal(cuda.to_numpy(y), expected)
+                y, expected = (generator.permutation(size) for generator in (ours, cpus))
+                np.testing.assert_array_equal(cuda.to_numpy(y), expected)
+        np.testing.assert_array_equal(ours.get_state(), cpus.get_state())
+        assert ours.device_state().get().tolist() == [7, ours.offset, 0]
+
+
+def test_dropout_is_that_of_the_cpu(cuda):
+    import edutorch
+
+    masks = []
+    for device in ("cpu", "cuda"):
+        edutorch.manual_seed(3)
+        x = edutorch.ones(33, 7, device=device)
+        masks.append(edutorch.nn.functional.dropout(x, 0.3).cpu())
+    assert edutorch.equal(*masks)
 
 
 def test_what_the_gpu_says_of_itself():

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 import edutorch
+from edutorch.serialization.decode import decode_generator
 from tests.devices import DEVICES
 
 devices = pytest.mark.parametrize("device", DEVICES)
@@ -97,3 +104,68 @@ def test_distributions_refuse_impossible_settings():
     ):
         with pytest.raises(RuntimeError, match=r"expects (lambda|p|sigma|std)"):
             call()
+
+
+# States of earlier versions ----------------------------------------------------------------------
+
+EARLIER = Path(__file__).resolve().parent.parent / "golden" / "random_before_4x32.json"
+"""States as NumPy's 4x64 generator wrote them, and the numbers that followed."""
+
+DRAWS: dict[str, Callable[..., edutorch.Tensor]] = {
+    "rand": lambda **how: edutorch.rand(5, **how),
+    "rand float64": lambda **how: edutorch.rand(3, dtype=edutorch.float64, **how),
+    "rand bfloat16": lambda **how: edutorch.rand(3, dtype=edutorch.bfloat16, **how),
+    "randn": lambda **how: edutorch.randn(3, **how),
+    "randint": lambda **how: edutorch.randint(0, 100, (5,), **how),
+    "randperm": lambda **how: edutorch.randperm(6, **how),
+    "rand 20000": lambda **how: edutorch.rand(20_000, **how)[-1],
+}
+
+
+@devices
+@pytest.mark.parametrize("case", range(3))
+def test_a_state_of_an_earlier_version_goes_on_in_its_stream(case, device):
+    saved = json.loads(EARLIER.read_text(encoding="utf-8"))[case]
+    state = edutorch.tensor(list(saved["state"].encode()), dtype=edutorch.uint8)
+    generator = edutorch.Generator(device).set_state(state)
+    assert generator.initial_seed() == json.loads(saved["state"])["seed"]
+    assert generator.get_state().tolist() == state.tolist(), "it is saved as it was"
+    for name, draw in DRAWS.items():
+        assert draw(generator=generator, device=device).tolist() == saved[name], name
+    half_way = generator.get_state()  # copied, and gone on with as well
+    copied = copy.deepcopy(generator)
+    expected = edutorch.randn(4, generator=generator, device=device).tolist()
+    for other in (copied, generator.set_state(half_way)):
+        assert edutorch.randn(4, generator=other, device=device).tolist() == expected
+    # A new seed, or a state of now, ends it.
+    now = edutorch.Generator(device).manual_seed(5)
+    for again in (generator.manual_seed(5), copied.set_state(now.get_state())):
+        assert again.get_state().tolist() == now.get_state().tolist()
+        assert len(again.get_state()) == 16
+
+
+def test_a_generator_in_a_file_of_an_earlier_version():
+    saved = json.loads(EARLIER.read_text(encoding="utf-8"))[0]
+    generator = decode_generator(saved["state"], {"device": "cpu"})
+    assert edutorch.rand(5, generator=generator).tolist() == saved["rand"]
+
+
+def test_a_state_of_an_earlier_gpu_is_refused_elsewhere():
+    text = json.dumps({"seed": 1, "random": {"seed": 1, "state": ["uint8", [1, 2]]}})
+    state = edutorch.tensor(list(text.encode()), dtype=edutorch.uint8)
+    with pytest.raises(ValueError, match="does not fit the device cpu"):
+        edutorch.Generator().set_state(state)
+
+
+@devices
+def test_generators_are_pickled_and_copied(device):
+    generator = edutorch.Generator(device).manual_seed(8)
+    draw(generator, device)
+    copies = [
+        pickle.loads(pickle.dumps(generator)), copy.copy(generator), copy.deepcopy(generator),
+        generator.clone_state(),
+    ]  # fmt: skip
+    expected = draw(generator, device)
+    for other in copies:
+        assert other.device == generator.device and other.initial_seed() == 8
+        assert draw(other, device) == expected

@@ -84,7 +84,7 @@ def mask_along_axis_iid(
 
     >>> masked = audio.functional.mask_along_axis_iid(ones(2, 1, 10), 8, 0.0, 2)
     >>> (masked == 0).sum(2).flatten()
-    tensor([1, 0])
+    tensor([3, 7])
     """
     dim = specgrams.ndim
     if dim < 3:

@@ -1,176 +1,331 @@
-"""Uniform random numbers on all threads, identical to those of NumPy's Philox generator.
+"""Random numbers on all threads, identical to those of `backends/philox.py`.
 
-Philox is a counter-based generator: it computes random bits from a counter. A round is two 64-bit
-products whose halves are mixed with a key; after ten rounds every bit of the counter has affected
-each of the four output words. A block of words does not depend on the block before it. So each
-thread starts its counter where its part begins, and the results do not depend on the number of
-threads.
+The words of a block depend on its number alone, not on the block before it. So each thread begins
+where its part begins, the results do not depend on the number of threads, and the processor makes
+several blocks at once in its vector registers.
 
-Paper: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3, 2011.
+No fast-math option here, not even fused multiply-add: normal numbers are the same to the last bit
+on every device.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
 
-from ...backends import numpy
-from .jit import ARRAY_1D, FLOATS, compile_kernel
+from ...backends import philox
+from ...backends.philox import FLOAT32, FLOAT64, KEY_STEPS, MULTIPLIERS, FloatFormula
 from .parallel import parallel_for
 from .work_queue import claim_range
 
-__all__ = ["uniform"]
+__all__ = ["integers", "normal", "sort_keys", "uniform", "words"]
 
-ROUNDS = 10
-MULTIPLIER_1, MULTIPLIER_2 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
-"""Philox's multipliers."""
-KEY_STEP_1, KEY_STEP_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
-"""The increments of the two key words from round to round (Weyl sequence)."""
+ROUNDS = philox.ROUNDS
+MULTIPLIER_1, MULTIPLIER_2 = map(np.uint64, MULTIPLIERS)
+KEY_STEP_1, KEY_STEP_2 = map(np.uint64, KEY_STEPS)
+MASK, HALF, MAX_WORD = np.uint64(philox.MASK), np.uint64(32), np.uint64(2**64 - 1)
+ZERO, ONE, TWO, THREE, FOUR = map(np.uint64, range(5))
 
-MAX_WORD = np.uint64(2**64 - 1)
-
-WORDS_PER_BLOCK = 4
-"""The number of 64-bit words computed from one counter."""
-
-BLOCKS_PER_BATCH = 256
-"""So many blocks are computed before their words are converted to floats."""
-
-WORK_PER_NUMBER = 4
-"""A random number takes about as long as so many elements of a simple kernel."""
-
-
-LOWER_HALF, HALF_BITS = np.uint64(0xFFFFFFFF), np.uint64(32)
+WORK_PER_BLOCK = 8
+"""A block takes about as long as so many elements of a simple kernel."""
 
 
 @njit(forceinline=True)
-def upper_half(a, b):
-    """Return the upper half of a product of two words, from products of their halves.
-
-    (LLVM recognizes the pattern and emits a single instruction.)
-    """
-    low_product, high_low_product, low_high_product = (
-        (a & LOWER_HALF) * (b & LOWER_HALF),
-        (a >> HALF_BITS) * (b & LOWER_HALF),
-        (a & LOWER_HALF) * (b >> HALF_BITS),
-    )
-    middle = (
-        (low_product >> HALF_BITS)
-        + (high_low_product & LOWER_HALF)
-        + (low_high_product & LOWER_HALF)
-    )
-    return (
-        (a >> HALF_BITS) * (b >> HALF_BITS)
-        + (high_low_product >> HALF_BITS)
-        + (low_high_product >> HALF_BITS)
-        + (middle >> HALF_BITS)
-    )
-
-
-@njit(forceinline=True)
-def philox(a, b, c, d, key, second_key):
-    """Return the four output words of a counter, which itself consists of four words."""
+def philox_block(block, seed, attempt=ZERO):
+    """Return the four words of a block, each as the lower half of a uint64."""
+    a, b, c, d = block & MASK, block >> HALF, attempt, ZERO
+    key, second_key = seed & MASK, seed >> HALF
     for _ in range(ROUNDS):
-        upper, more = upper_half(MULTIPLIER_1, a), upper_half(MULTIPLIER_2, c)
-        a, b, c, d = more ^ b ^ key, MULTIPLIER_2 * c, upper ^ d ^ second_key, MULTIPLIER_1 * a
-        key, second_key = key + KEY_STEP_1, second_key + KEY_STEP_2
+        # Both factors are below 2³²: LLVM takes the vector instruction for just that.
+        first, second = MULTIPLIER_1 * a, MULTIPLIER_2 * c
+        a, b = (second >> HALF) ^ b ^ key, second & MASK
+        c, d = (first >> HALF) ^ d ^ second_key, first & MASK
+        key, second_key = (key + KEY_STEP_1) & MASK, (second_key + KEY_STEP_2) & MASK
     return a, b, c, d
 
 
 @njit(forceinline=True)
-def write_uniform(words, y, start_):
-    """Convert one word of each block to floats in [0, 1)."""
-    if y.itemsize == 4:
-        # A float32 holds 24 bits exactly: with more of them, the largest would be rounded up to 1.
-        scale = np.float32(2.0**-24)
-        for i in range(words.size):
-            position = start_ + np.uint64(8) * i
-            # The lower half first: NumPy keeps the upper one for the next float32 that it draws.
-            y[position] = np.float32(np.uint32(words[i]) >> np.uint32(8)) * scale
-            y[position + np.uint64(1)] = np.float32(np.uint32(words[i] >> np.uint64(40))) * scale
-    else:
-        for i in range(words.size):
-            # 53 bits, as many as a float64 holds exactly.
-            y[start_ + np.uint64(4) * i] = np.float64(words[i] >> np.uint64(11)) * 2.0**-53
+def as_float32(word):
+    return np.float32(np.int32(word >> np.uint64(8))) * np.float32(2.0**-24)
 
 
-def draw_blocks(start, stop, begin, y):
-    """Fill y from the counters after `begin`, which holds counter and key in six words."""
+@njit(forceinline=True)
+def as_float64(low, high):
+    return np.float64(np.int64((low | high << HALF) >> np.uint64(11))) * 2.0**-53
+
+
+def draw_uniform(start, stop, seed, first, y):
+    """Fill y from the blocks `first + start` to `first + stop`; the last one may be cut off."""
     start, stop = claim_range(start, stop)
-    size = np.uint64(8 // y.itemsize)
-    # A row for each of a block's words, so that the conversion reads adjacent ones. All four are
-    # 8 KiB, and stay in the L1 cache until then.
-    words = np.empty((WORDS_PER_BLOCK, BLOCKS_PER_BATCH), np.uint64)
-    first, second, third, fourth = words[0], words[1], words[2], words[3]
-    for block in range(start, stop, BLOCKS_PER_BATCH):
-        # np.uint64: of a uint64 and an int64, numba's `min` makes a float64.
-        blocks_here = min(np.uint64(BLOCKS_PER_BATCH), stop - block)
-        for i in range(blocks_here):
-            # + 1, as NumPy increments its counter before it computes a block.
-            count = begin[0] + block + i + np.uint64(1)
-            carry = begin[1] + np.uint64(count < begin[0])  # 1 where the first word overflowed
-            a, b, c, d = philox(count, carry, begin[2], begin[3], begin[4], begin[5])
-            first[i], second[i], third[i], fourth[i] = a, b, c, d
-        position = block * np.uint64(WORDS_PER_BLOCK) * size
-        write_uniform(first[:blocks_here], y, position)
-        write_uniform(second[:blocks_here], y, position + size)
-        write_uniform(third[:blocks_here], y, position + np.uint64(2) * size)
-        write_uniform(fourth[:blocks_here], y, position + np.uint64(3) * size)
+    if y.itemsize == 4:
+        whole = np.uint64(y.size) // FOUR
+        for i in range(start, min(stop, whole)):
+            a, b, c, d = philox_block(first + i, seed)
+            at = FOUR * i
+            y[at], y[at + ONE] = as_float32(a), as_float32(b)
+            y[at + TWO], y[at + THREE] = as_float32(c), as_float32(d)
+        if stop > whole:
+            a, b, c, d = philox_block(first + whole, seed)
+            for at in range(FOUR * whole, np.uint64(y.size)):
+                y[at] = as_float32(a)
+                a, b, c = b, c, d
+    else:
+        whole = np.uint64(y.size) // TWO
+        for i in range(start, min(stop, whole)):
+            a, b, c, d = philox_block(first + i, seed)
+            y[TWO * i], y[TWO * i + ONE] = as_float64(a, b), as_float64(c, d)
+        if stop > whole:
+            a, b, c, d = philox_block(first + whole, seed)
+            y[TWO * whole] = as_float64(a, b)
 
 
-@numpy.UNIFORM.kernel("cpu", min_size=16_384)
-def uniform() -> Callable[..., Any]:
-    """Make uniform random numbers of float32 or float64, from a NumPy generator."""
-    kernel = compile_kernel(draw_blocks, lambda number: types.uint64[::1], ARRAY_1D)
+def draw_words(start, stop, seed, first, y):
+    """Fill y with the words of the blocks `first + start` to `first + stop`, all of them whole."""
+    start, stop = claim_range(start, stop)
+    for i in range(start, stop):
+        a, b, c, d = philox_block(first + i, seed)
+        at = FOUR * i
+        y[at], y[at + ONE], y[at + TWO], y[at + THREE] = a, b, c, d
 
-    def run(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        bits: Any = generator.bit_generator
-        if bits.__class__ is not np.random.Philox or np.dtype(dtype) not in FLOATS:
-            return None
-        # First the numbers left over from the last block, then whole blocks, then the rest.
-        y = np.empty(math.prod(shape), dtype)
-        numbers_per_block = WORDS_PER_BLOCK * 8 // y.itemsize
-        first = count_left_over(bits.state, y.itemsize)
-        if first > y.size:
-            return None
-        generator.random(first, y.dtype, out=y[:first])
-        # NumPy draws the rest of a block, so the state left behind is that of NumPy alone.
-        blocks = (y.size - first) // numbers_per_block
-        begin = reserve_blocks(bits, blocks, y.itemsize)
-        if begin is None:
-            generator.random(y.size - first, y.dtype, out=y[first:])
+
+SAME_BITS = {
+    types.float32: types.int32, types.int32: types.float32,
+    types.float64: types.int64, types.int64: types.float64,
+}  # fmt: skip
+
+
+def type_reinterpret(typing: Any, value: types.Type) -> Any:
+    """Type `reinterpret(value)`: the float with the bits of an integer, or the other way round."""
+
+    def lower(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return SAME_BITS[value](value), lower
+
+
+reinterpret: Any = intrinsic(type_reinterpret)
+# (numba's own `view` wants the name of the dtype in the text, and this is written for two.)
+
+
+@njit(forceinline=True)
+def word_of(index, first, seed, attempt):
+    """Return one word of a draw."""
+    a, b, c, d = philox_block(first + index // FOUR, seed, attempt)
+    rest = index % FOUR
+    return (a if rest == ZERO else b) if rest < TWO else (c if rest == TWO else d)
+
+
+def draw_integers(start, stop, seed, first, y, low, values):
+    """Fill y[start:stop] with integers of at most 2³² values: see `PhiloxRandom.integers`."""
+    start, stop = claim_range(start, stop)
+    refused_below = np.uint64(2**32) % values
+    size = np.uint64(y.size)
+    for block in range(start, stop):
+        words = philox_block(first + block, seed)
+        for j in range(FOUR):
+            i = FOUR * block + np.uint64(j)
+            if i < size:
+                product = words[j] * values
+                attempt = ZERO
+                while product & MASK < refused_below:
+                    attempt += ONE
+                    product = word_of(i, first, seed, attempt) * values
+                y[i] = low + np.int64(product >> HALF)
+
+
+def draw_wide_integers(start, stop, seed, first, y, low, mask, last):
+    """Fill y with integers of more values, by the bits of `mask` of two words each."""
+    start, stop = claim_range(start, stop)
+    size = np.uint64(y.size)
+    for block in range(start, stop):
+        for i in range(TWO * block, min(TWO * block + TWO, size)):
+            value, attempt = MAX_WORD, ZERO
+            while attempt == ZERO or value > last:
+                a, b, c, d = philox_block(first + block, seed, attempt)
+                value = (a | b << HALF if i % TWO == ZERO else c | d << HALF) & mask
+                attempt += ONE
+            y[i] = np.int64(np.uint64(low) + value)
+
+
+def draw_sort_keys(start, stop, seed, first, y, low):
+    """Fill y with 64 random bits each; its index takes the place of the bits in `low`."""
+    start, stop = claim_range(start, stop)
+    size = np.uint64(y.size)
+    for block in range(start, stop):
+        a, b, c, d = philox_block(first + block, seed)
+        i = TWO * block
+        y[i] = ((a | b << HALF) & ~low) | i
+        if i + ONE < size:
+            y[i + ONE] = ((c | d << HALF) & ~low) | (i + ONE)
+
+
+def series(coefficients: tuple[float, ...], real: Any) -> Any:
+    """Return x ↦ Σ cₖ xᵏ, without fused operations."""
+    names = [f"c{k}" for k in range(len(coefficients))]
+    text = ""
+    for name in reversed(names):
+        text = f"({text} * x + {name})" if text else name
+    scope = dict(zip(names, map(real, coefficients), strict=True))
+    exec(f"def series(x): return {text}", scope)
+    return njit(forceinline=True)(scope["series"])
+
+
+def make_pair(f: FloatFormula) -> Any:
+    """Return `philox.normal_pair` for two words, given as uint64."""
+    word, integer, real = f.word, f.integer, f.real
+    size = np.uint64(8 * np.dtype(word).itemsize)
+    sign, swap = word(1 << int(size) - 1), word(1 << int(size) - 2)
+    low, middle = word((1 << int(size) - 2) - 1), integer(1 << int(size) - 3)
+    unused, step, half_step = word(f.unused), real(f.step), real(f.step / 2)
+    root_half, mantissa = integer(f.root_half), integer(f.mantissa)
+    ln2_high, ln2_low, factor = real(f.ln2[0]), real(f.ln2[1]), real(f.angle)
+    one, two, half = real(1), real(2), real(0.5)
+    log, sine_of, cosine_of = (series(c, real) for c in (f.log, f.sine, f.cosine))
+
+    @njit(forceinline=True)
+    def pair(first, second):
+        a, b = word(first), word(second)
+        u = real(a >> unused) * step + half_step
+        bits = reinterpret(u)
+        exponent = integer((bits - root_half) >> mantissa)
+        x = reinterpret(integer(bits - (exponent << mantissa))) - one
+        k = real(exponent)
+        s = x / (x + two)
+        z = s * s
+        half_square = x * x * half
+        tail = s * (half_square + z * log(z)) + k * ln2_low
+        radius = real(np.sqrt(((half_square - tail - x) - k * ln2_high) * two))
+        radius = reinterpret(integer(word(reinterpret(radius)) ^ (b & sign)))
+        angle = real(integer(b & low) - middle) * factor
+        z = angle * angle
+        sine = angle + angle * z * sine_of(z)
+        cosine = (z * z * cosine_of(z) - z * half) + one
+        if b & swap:
+            sine, cosine = cosine, sine
+        return radius * cosine, radius * sine
+
+    return pair
+
+
+pair32, pair64 = make_pair(FLOAT32), make_pair(FLOAT64)
+
+
+def draw_normal32(start, stop, seed, first, y):
+    """Fill y from the blocks `first + start` to `first + stop`; the last one may be cut off."""
+    start, stop = claim_range(start, stop)
+    whole = np.uint64(y.size) // FOUR
+    for i in range(start, min(stop, whole)):
+        a, b, c, d = philox_block(first + i, seed)
+        at = FOUR * i
+        y[at], y[at + ONE] = pair32(a, b)
+        y[at + TWO], y[at + THREE] = pair32(c, d)
+    if stop > whole:
+        a, b, c, d = philox_block(first + whole, seed)
+        (p, q), (r, _) = pair32(a, b), pair32(c, d)
+        for at in range(FOUR * whole, np.uint64(y.size)):
+            y[at] = p
+            p, q = q, r
+
+
+def draw_normal64(start, stop, seed, first, y):
+    """Fill y from the blocks `first + start` to `first + stop`; the last one may be cut off."""
+    start, stop = claim_range(start, stop)
+    whole = np.uint64(y.size) // TWO
+    for i in range(start, min(stop, whole)):
+        a, b, c, d = philox_block(first + i, seed)
+        y[TWO * i], y[TWO * i + ONE] = pair64(a | b << HALF, c | d << HALF)
+    if stop > whole:
+        a, b, c, d = philox_block(first + whole, seed)
+        y[TWO * whole] = pair64(a | b << HALF, c | d << HALF)[0]
+
+
+UNSIGNED = types.uint64
+
+
+def compiled(kernel: Callable[..., None], dtype: Any, *more: Any, overload: Any = None) -> Any:
+    """Compile a kernel for vectors of a dtype (and of another one), and for more arguments."""
+    signatures = [
+        types.void(UNSIGNED, UNSIGNED, UNSIGNED, UNSIGNED, vector[::1], *more)
+        for vector in (dtype, overload)
+        if vector is not None
+    ]
+    return njit(signatures, cache=True, nogil=True, error_model="numpy")(kernel)
+
+
+ALONE = 4096
+"""So many blocks, 16 KiB of words, are no work for two threads."""
+
+
+def filling(kernel: Any, bytes_per_block: int = 16) -> Callable[..., None]:
+    """Return `run(seed, first, y, …)`, which fills a vector from the blocks from `first` on.
+
+    Args:
+        bytes_per_block: how much of the vector one block fills.
+    """
+
+    def run(seed: int, first: int, y: np.ndarray, *more: Any) -> None:
+        count = -(-y.nbytes // bytes_per_block)
+        if count < ALONE:
+            kernel(0, count, seed, first, y, *more)
         else:
-            last = first + blocks * numbers_per_block
-            parallel_for(kernel, blocks, begin, y[first:last], work=WORK_PER_NUMBER * y.size)
-            generator.random(y.size - last, y.dtype, out=y[last:])
-        return y.reshape(shape)
+            parallel_for(kernel, count, seed, first, y, *more, work=WORK_PER_BLOCK * count)
 
     return run
 
 
-def count_left_over(state: dict[str, Any], itemsize: int) -> int:
-    """Return how many numbers the last block still holds."""
-    words = WORDS_PER_BLOCK - state["buffer_pos"]
-    return words if itemsize == 8 else 2 * words + state["has_uint32"]
+@philox.UNIFORM.kernel("cpu", min_size=16_384)
+def uniform() -> Callable[..., None]:
+    """Make uniform numbers: `run(seed, first, y)` fills a vector of float32 or float64."""
+    return filling(compiled(draw_uniform, types.float32, overload=types.float64))
 
 
-def reserve_blocks(bits: Any, blocks: int, itemsize: int) -> np.ndarray | None:
-    """Advance the generator by some blocks; return the counter before, and the key.
+@philox.WORDS.kernel("cpu", min_size=16_384)
+def words() -> Callable[..., None]:
+    """Make the words themselves: `run(seed, first, y)` fills a vector of uint32."""
+    return filling(compiled(draw_words, types.uint32))
 
-    None: another thread has drawn meanwhile (or the upper counter word would overflow, which the
-    kernel does not support).
-    """
-    with bits.lock:
-        state = bits.state
-        count, key = state["state"]["counter"], state["state"]["key"]
-        if count_left_over(state, itemsize) or count[1] == MAX_WORD:
-            return None
-        after = count.copy()
-        after[:1] += np.uint64(blocks)
-        after[1] += after[0] < count[0]  # the first word overflowed
-        state["state"]["counter"] = after
-        bits.state = state
-    return np.concatenate([count, key])
+
+@philox.NORMAL.kernel("cpu", min_size=16_384)
+def normal() -> Callable[..., None]:
+    """Make normal numbers: `run(seed, first, y)` fills a vector of float32 or float64."""
+    single = filling(compiled(draw_normal32, types.float32))
+    double = filling(compiled(draw_normal64, types.float64))
+
+    def run(seed: int, first: int, y: np.ndarray) -> None:
+        (single if y.itemsize == 4 else double)(seed, first, y)
+
+    return run
+
+
+@philox.INTEGERS.kernel("cpu", min_size=16_384)
+def integers() -> Callable[..., None]:
+    """Make integers: `run(seed, first, y, low, values)` fills a vector of int64."""
+    narrow = filling(compiled(draw_integers, types.int64, types.int64, UNSIGNED), 32)
+    wide = filling(compiled(draw_wide_integers, types.int64, types.int64, UNSIGNED, UNSIGNED))
+
+    def run(seed: int, first: int, y: np.ndarray, low: int, values: int) -> None:
+        if values <= 2**32:
+            narrow(seed, first, y, low, values)
+        else:
+            mask = (1 << (values - 1).bit_length()) - 1
+            wide(seed, first, y, low, mask, values - 1)
+
+    return run
+
+
+@philox.SORT_KEYS.kernel("cpu", min_size=16_384)
+def sort_keys() -> Callable[..., None]:
+    """Make the keys of a permutation: `run(seed, first, y, low)` fills a vector of uint64."""
+    return filling(compiled(draw_sort_keys, types.uint64, UNSIGNED))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 from ... import backends
-from ...core.tensor import Tensor
+from ...backends import Backend
+from ...backends.philox_device import DeviceRandom
+from ...core.tensor import Tensor, wrap
 from ...errors import InvalidValueError, ShapeError, refuse_complex, running_function, warn
 from ...modes import no_grad
 from ...ops import rand, where
+from ...ops.random import random_source
 from .activation import SELU_ALPHA, SELU_SCALE, apply_in_place
 
 __all__ = [
@@ -31,11 +34,24 @@ def apply_dropout(
     check_probability(p)
     if not training or p == 0 or not input.numel():
         return input
-    backends.of(input._array)  # raises for a sparse tensor, whose mask would be dense
-    with no_grad():
-        keep_mask = rand(*shape, device=input.device) >= p
-        mask = keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0)
+    backend = backends.of(input._array)  # raises for a sparse tensor, whose mask would be dense
+    mask = draw_mask_by_kernel(backend, shape, p, input) if backend.is_accelerator else None
+    if mask is None:
+        with no_grad():
+            keep_mask = rand(*shape, device=input.device) >= p
+            mask = keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0)
     return input.mul_(mask) if inplace else input * mask
+
+
+def draw_mask_by_kernel(
+    backend: Backend, shape: tuple[int, ...], p: float, input: Tensor
+) -> Tensor | None:
+    """Return a mask, drawn and scaled by one kernel of the GPU; None if there is none for it."""
+    source = random_source(None, backend)
+    if not isinstance(source, DeviceRandom):
+        return None
+    mask = source.dropout_mask(shape, p, input._array.dtype)
+    return None if mask is None else wrap(mask)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
