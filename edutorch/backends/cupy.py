@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import DeviceError
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
+from .pending_checks import raise_pending
 from .platform import IS_WINDOWS
 
 _DRIVER = "nvcuda.dll" if IS_WINDOWS else "libcuda.so.1"
@@ -132,6 +133,7 @@ class CupyBackend(Backend):
     name = "cuda"
     is_accelerator = True
     checks_access = False
+    checks_later = True
 
     def __init__(self) -> None:
         self.xp = CorrectedNamespace(import_cupy())
@@ -144,6 +146,7 @@ class CupyBackend(Backend):
         return self.xp.asarray(array, blocking=True)
 
     def to_numpy(self, array: Array) -> np.ndarray:
+        raise_pending(self)
         return array.get()
 
     def scatter_add(self, target: Array, index: Any, values: Array) -> None:
@@ -182,3 +185,4 @@ class CupyBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()
+        raise_pending(self)

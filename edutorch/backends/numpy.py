@@ -41,6 +41,7 @@ class Backend:
     is_accelerator = False  # whether it computes beside the CPU, with memory of its own
     has_elements = True  # whether its arrays have elements (those of `meta` have shapes only)
     checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
+    checks_later = False  # whether indices are checked without waiting (see `pending_checks.py`)
     xp: ModuleType | Any
     array_type: type
     level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)

@@ -24,6 +24,7 @@ from . import cupy_names
 from .array_surface import NamespaceSurface
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import Backend, NumpyRandom, in_memory_order
+from .pending_checks import raise_pending
 from .strict_array import (
     WAITING,
     StrictArray,
@@ -159,12 +160,14 @@ class StrictBackend(Backend):
     name = "strict"
     xp = CorrectedNamespace(xp)
     checks_access = False
+    checks_later = True
     array_type = StrictArray
 
     def from_numpy(self, array: np.ndarray) -> StrictArray:
         return self.xp.asarray(array)
 
     def to_numpy(self, array: StrictArray) -> np.ndarray:
+        raise_pending(self)
         return array.get()
 
     def scatter_add(self, target: StrictArray, index: object, values: StrictArray) -> None:
@@ -195,4 +198,5 @@ class StrictBackend(Backend):
         return StrictRandom(seed)
 
     def synchronize(self) -> None:
-        """Nothing runs in the background here."""
+        """Read the checks of indices; nothing else runs in the background here."""
+        raise_pending(self)

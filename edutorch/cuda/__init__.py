@@ -12,6 +12,7 @@ from typing import Any
 from .. import backends
 from ..backends.cupy import problems
 from ..backends.device import Device, DeviceLike
+from ..backends.pending_checks import read_now
 from ..core.tensor import Tensor
 from ..errors import OutOfMemory as OutOfMemoryError
 from ..ops.random import default_generator
@@ -134,6 +135,7 @@ def synchronize(device: DeviceLike = None) -> None:
     cupy = _cupy()
     with cupy.cuda.Device(_device_index(device)):
         cupy.cuda.runtime.deviceSynchronize()
+    read_now()
 
 
 def empty_cache() -> None:
