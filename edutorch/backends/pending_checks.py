@@ -25,7 +25,7 @@ from ..errors import CodeLocation, EdutorchError, read_line, user_location
 if TYPE_CHECKING:
     from .numpy import Array, Backend
 
-__all__ = ["PendingChecks", "raise_pending", "read_now"]
+__all__ = ["MakeError", "PendingChecks", "check_later", "clamped", "raise_pending", "read_now"]
 
 ROWS = 256
 """How many different calls are remembered until the host waits."""
@@ -63,6 +63,7 @@ class PendingChecks:
         self.table = self.new_table()
 
     def new_table(self) -> Array:
+        """Return a table of which no row has seen an index."""
         return self.backend.from_numpy(np.tile(np.array(NOTHING_CAME_BY), (ROWS, 1)))
 
     def add(self, name: str, index: Array, lowest: int, highest: int, error: MakeError) -> None:
@@ -83,7 +84,10 @@ class PendingChecks:
         self.is_pending = True
 
     def read(self) -> None:
-        """Wait for the device, and raise the error of the first call that was wrong."""
+        """Wait for the device, and raise the error of the first call that was wrong.
+
+        Raises: DimError, or the class that the call itself would have raised.
+        """
         self.is_pending = False
         seen = self.table.get()
         for (lowest, highest), check in zip(seen.tolist(), self.checks, strict=False):

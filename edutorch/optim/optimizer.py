@@ -317,7 +317,7 @@ class Optimizer(OptimizerHooks):
             self.state[param] = state
 
     def counts_on_device(self, group: Group, param: Tensor) -> bool:
-        """Return True if the number of steps is one that the host cannot know, or does not count."""
+        """Return True if steps are counted on the device: the host does not know their number."""
         if not (self._step_supports_amp_scaling and is_on_device(param._array)):
             return False
         return self.found_inf is not None or bool(group.get("capturable"))

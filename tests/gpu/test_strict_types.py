@@ -1,8 +1,8 @@
-"""One sample of each op and module in the dtypes of a GPU, on the strict device: computed, or refused.
+"""One sample of each op and module on the strict device, in a GPU's dtypes: computed, or refused.
 
 What is computed is the CPU's result, as both round the same sums. What is refused is what PyTorch
-refuses, but for the exceptions below. (`tests/test_every_op.py` compares the values of all cases with
-PyTorch's on both devices, in these and other dtypes.)
+refuses, but for the exceptions below. (`tests/test_every_op.py` compares the values of all cases
+with PyTorch's on both devices, in these and other dtypes.)
 """
 
 from __future__ import annotations

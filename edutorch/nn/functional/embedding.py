@@ -9,7 +9,7 @@ from ...backends.pending_checks import check_later
 from ...core.composed import recorded_as
 from ...core.error_messages import is_any_true
 from ...core.precision import composed_in_float32
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, wrap
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError
 from ...modes import no_grad
 from ...ops import (
@@ -53,13 +53,20 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         )  # fmt: skip
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
-    classes = tensor._array
-    if is_any_true((classes < 0) | (classes >= num_classes)):
-        lowest, highest = int(tensor.min()), int(tensor.max())
-        raise DimError(
+
+    def error(lowest: int, highest: int) -> DimError:
+        return DimError(
             "one_hot", f"Class values must be from 0 to {max(num_classes, 1) - 1}.",
             {"tensor": f"from {lowest} to {highest}"}, "num_classes counts the class 0, too",
         )  # fmt: skip
+
+    classes = tensor._array
+    backend = backends.of(classes)
+    if backend.checks_later and classes.size and num_classes > 0:
+        known = check_later(backend, "one_hot", classes, 0, num_classes - 1, lambda n: error(n, n))
+        tensor = wrap(known)
+    elif is_any_true((classes < 0) | (classes >= num_classes)):
+        raise error(int(tensor.min()), int(tensor.max()))
     if num_classes > tensor.numel():  # few of the rows of a large identity are wanted
         return (unsqueeze(tensor, -1) == arange(num_classes, device=tensor.device)).long()
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
