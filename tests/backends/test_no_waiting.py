@@ -73,10 +73,10 @@ def read(how: str, y: edutorch.Tensor) -> None:
 def test_an_index_out_of_range_is_found_later(name):
     with strict.no_synchronisation():
         CALLS[name]()
-    with pytest.raises(DimError) as found:
+    with pytest.raises(DimError) as raised:
         rows().tolist()
-    assert isinstance(found.value, IndexError)
-    text = str(found.value)
+    assert isinstance(raised.value, IndexError)
+    text = str(raised.value)
     assert text.startswith(f"{name}: ")
     assert " 7 is out of bounds" in text or "from 7 to 7" in text
     assert "found later, where the program waited" in text
@@ -87,9 +87,9 @@ def test_an_index_out_of_range_is_found_later(name):
 @pytest.mark.parametrize("name", CALLS)
 def test_on_the_cpu_it_is_found_at_once(name):
     edutorch.set_default_device("cpu")
-    with pytest.raises(DimError, match=r"7 is out of bounds|to 7\b") as found:
+    with pytest.raises(DimError, match=r"7 is out of bounds|to 7\b") as raised:
         CALLS[name]()
-    assert "later" not in str(found.value)
+    assert "later" not in str(raised.value)
 
 
 @pytest.mark.parametrize("how", ["item", "tolist", "cpu", "numpy", "print", "bool", "synchronize"])
@@ -153,10 +153,10 @@ OPTIMIZERS = {
 }  # fmt: skip
 
 
-def scaled_steps(device: str, name: str, kind: str = "float32", **more: object) -> list[object]:
+def scaled_steps(device: str, name: str, dtype: str = "float32", **more: object) -> list[object]:
     """Five steps, the first and the third with an overflow."""
     edutorch.set_default_device(device)
-    x = edutorch.tensor([1.0, -2.0], dtype=getattr(edutorch, kind), requires_grad=True)
+    x = edutorch.tensor([1.0, -2.0], dtype=getattr(edutorch, dtype), requires_grad=True)
     optimizer = getattr(optim, name)([x], lr=0.1, **OPTIMIZERS[name], **more)
     scaler = edutorch.amp.GradScaler(device, init_scale=4.0, growth_interval=2)
     seen = []
@@ -172,9 +172,9 @@ def scaled_steps(device: str, name: str, kind: str = "float32", **more: object) 
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
-def test_a_step_that_is_skipped_on_the_device(name, kind):
-    ours, cpus = (scaled_steps(device, name, kind) for device in ("strict", "cpu"))
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_step_that_is_skipped_on_the_device(name, dtype):
+    ours, cpus = (scaled_steps(device, name, dtype) for device in ("strict", "cpu"))
     assert ours[1::2] == cpus[1::2] == [2, 2, 1, 1, 2]
     np.testing.assert_allclose(ours[::2], cpus[::2], rtol=1e-6)
     assert ours[0] == [1, -2]
