@@ -11,9 +11,10 @@ import numpy as np
 
 from .. import backends
 from ..backends.device import Device
-from ..core.tensor import Tensor
+from ..backends.numpy import Array
+from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, EdutorchError, warn
-from ..ops import full, tensor
+from ..ops import full, isfinite, stack, tensor, where
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -44,6 +45,19 @@ class OptState(Enum):
 
 def _refresh_per_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+def can_be_masked(optimizer: Any, found_inf: dict[Device, Tensor]) -> bool:
+    """Return True if an optimizer can skip a step by a flag that stays on the device."""
+    if not getattr(optimizer, "_step_supports_amp_scaling", False) or len(found_inf) > 1:
+        return False
+    if not all(backends.of(flag._array).checks_later for flag in found_inf.values()):
+        return False  # reading it costs nothing
+    return all(
+        not group.get("differentiable")
+        and all(param._grad.__class__ in (Tensor, type(None)) for param in group["params"])
+        for group in optimizer.param_groups
+    )
 
 
 ORDER = "the order is: scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
@@ -163,12 +177,17 @@ class GradScaler:
                 "GradScaler.unscale_", "unscale_() is being called after step().",
                 hint="unscale and clip before scaler.step(optimizer)",
             )  # fmt: skip
-        optimizer_state["found_inf_per_device"] = self._unscale_grads(optimizer, 1.0 / scale.item())
+        optimizer_state["found_inf_per_device"] = self._unscale_grads(optimizer, scale)
         optimizer_state["stage"] = OptState.UNSCALED
 
-    def _unscale_grads(self, optimizer: Any, factor: float) -> dict[Device, Tensor]:
-        """Multiply gradients by `factor`; return for each device whether one was not finite."""
-        found_inf: dict[Device, Tensor] = {}
+    def _unscale_grads(self, optimizer: Any, scale: Tensor) -> dict[Device, Tensor]:
+        """Divide gradients by the scale; return for each device whether one was not finite.
+
+        No number is read here: on a GPU the host would wait for each of them.
+        """
+        inverse = scale.double().reciprocal().float()
+        factors: dict[Device, Array] = {}
+        are_finite: dict[Device, Array] = {}
         for group in optimizer.param_groups:
             for param in group["params"]:
                 grad = param.grad
@@ -182,14 +201,17 @@ class GradScaler:
                         "keep the parameters in float32 (no model.half()); "
                         "autocast converts them where it matters",
                     )  # fmt: skip
-                backend = backends.of(array)
-                is_finite = bool(backend.xp.isfinite(array).all())
-                array *= backend.asarray(factor, np.float32).astype(array.dtype)
+                device = grad.device
+                if device not in factors:
+                    factors[device] = inverse.to(device)._array
+                is_finite = backends.of(array).xp.isfinite(array).all()
+                are_finite[device] = is_finite & are_finite.get(device, True)
+                array *= factors[device].astype(array.dtype)
                 grad._bump()
-                previous = found_inf.get(grad.device)
-                if previous is None or not is_finite:
-                    found_inf[grad.device] = full((), 0.0 if is_finite else 1.0, device=grad.device)
-        return found_inf
+        return {
+            device: wrap(backends.of(factors[device]).asarray(~is_finite).astype(np.float32))
+            for device, is_finite in are_finite.items()
+        }
 
     # The step -----------------------------------------------------------------------------------
 
@@ -226,7 +248,13 @@ class GradScaler:
                 "none of its parameters has a gradient: call scaler.scale(loss).backward() first",
             )  # fmt: skip
         result = None
-        if not any(flag.item() for flag in found_inf.values()):
+        if can_be_masked(optimizer, found_inf):
+            optimizer.found_inf = next(iter(found_inf.values()))
+            try:
+                result = optimizer.step(*args, **kwargs)
+            finally:
+                optimizer.found_inf = None
+        elif not any(flag.item() for flag in found_inf.values()):
             result = optimizer.step(*args, **kwargs)
         optimizer_state["stage"] = OptState.STEPPED
         return result
@@ -247,7 +275,7 @@ class GradScaler:
             scale.fill_(check_new_scale(new_scale))
         else:
             found_inf = [
-                flag.item()
+                flag.to(scale.device)
                 for optimizer_state in self._per_optimizer_states.values()
                 for flag in optimizer_state["found_inf_per_device"].values()
             ]
@@ -255,21 +283,18 @@ class GradScaler:
                 raise ScalerOrderError(
                     "GradScaler.update", "No inf checks were recorded prior to update.", hint=ORDER
                 )
-            self._adapt(scale, self._growth_tracker, any(found_inf))
+            self._adapt(scale, self._growth_tracker, stack(found_inf).max() > 0)
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
-    def _adapt(self, scale: Tensor, tracker: Tensor, overflow: bool) -> None:
-        if overflow:
-            scale.mul_(self._backoff_factor)
-            tracker.zero_()
-            return
-        successful_steps = tracker.item() + 1
-        if successful_steps == self._growth_interval:
-            larger = np.float32(scale.item()) * np.float32(self._growth_factor)
-            if np.isfinite(larger):
-                scale.fill_(float(larger))
-            successful_steps = 0
-        tracker.fill_(successful_steps)
+    def _adapt(self, scale: Tensor, tracker: Tensor, overflow: Tensor) -> None:
+        """Change scale and tracker where they are: nothing is read, so nothing waits."""
+        steps = where(overflow, 0, tracker + 1)
+        is_due = steps == self._growth_interval
+        with np.errstate(over="ignore"):
+            larger = scale * self._growth_factor
+        grown = where(is_due & isfinite(larger), larger, scale)
+        scale.copy_(where(overflow, scale * self._backoff_factor, grown))
+        tracker.copy_(where(is_due, 0, steps))
 
     def _require_scale(self, method: str) -> Tensor:
         if self._scale is None:

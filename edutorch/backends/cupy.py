@@ -27,6 +27,7 @@ from .cuda_problems import (
 )  # fmt: skip
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import Array, Backend
+from .pending_checks import raise_pending
 from .philox_device import DeviceRandom
 from .platform import IS_WINDOWS
 
@@ -106,6 +107,7 @@ class CupyBackend(Backend):
     is_accelerator = True
     checks_access = False
     kernels = "cuda"
+    checks_later = True
 
     def __init__(self, index: int, cards: Cards) -> None:
         kernel_registry.activate(self.kernels)
@@ -124,6 +126,7 @@ class CupyBackend(Backend):
         return self.xp.asarray(array, blocking=True)
 
     def to_numpy(self, array: Array) -> np.ndarray:
+        raise_pending(self)
         return array.get()
 
     def upload(self, array: np.ndarray) -> Array:
@@ -174,6 +177,7 @@ class CupyBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()
+        raise_pending(self)
 
 
 class Gpus(Cards):

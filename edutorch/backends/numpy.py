@@ -42,6 +42,7 @@ class Backend:
     index: int | None = None  # its number among the cards of its type; None: there is only one
     has_elements = True  # whether its arrays have elements (those of `meta` have shapes only)
     checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
+    checks_later = False  # whether indices are checked without waiting (see `pending_checks.py`)
     xp: ModuleType | Any
     array_type: type
     kernels = ""  # the device whose kernels compute with its arrays, besides the CPU's

@@ -25,6 +25,7 @@ from .array_surface import NamespaceSurface
 from .cards import CardRandom, Cards
 from .cupy_corrections import CorrectedNamespace, scatter_add
 from .numpy import Backend, in_memory_order
+from .pending_checks import raise_pending
 from .philox_numpy import NumpyRandom
 from .strict_array import (
     WAITING,
@@ -191,6 +192,7 @@ class StrictBackend(Backend):
     name = "strict"
     xp = CorrectedNamespace(xp)
     checks_access = False
+    checks_later = True
     array_type = StrictArray
 
     def __init__(self, index: int, cards: Cards) -> None:
@@ -208,6 +210,7 @@ class StrictBackend(Backend):
         return self.xp.asarray(array)
 
     def to_numpy(self, array: StrictArray) -> np.ndarray:
+        raise_pending(self)
         return array.get()
 
     def scatter_add(self, target: StrictArray, index: object, values: StrictArray) -> None:
@@ -240,4 +243,5 @@ class StrictBackend(Backend):
         return CardRandom(self.on_card(StrictRandom, seed), self)
 
     def synchronize(self) -> None:
-        """Nothing runs in the background here."""
+        """Read the checks of indices; nothing else runs in the background here."""
+        raise_pending(self)

@@ -296,11 +296,26 @@ def arange(*bounds: Any, **settings: Any) -> Any:
     return np.arange(*bounds, **settings)
 
 
+def repeat(a: Array, repeats: Any, axis: int | None = None) -> Any:
+    """The numbers of repetitions are numbers of the host: they determine a shape."""
+    if isinstance(repeats, np.ndarray):
+        raise ValueError("cupy.ndarray cannot be specified as `repeats` argument.")
+    return np.repeat(a, repeats, axis)
+
+
+def linspace(start: Any, stop: Any, num: Any = 50, *args: Any, **settings: Any) -> Any:
+    """How many they are is a number of the host."""
+    if isinstance(num, np.ndarray):
+        raise TypeError("CuPy's linspace takes a number as `num`, no array of the device")
+    return np.linspace(start, stop, num, *args, **settings)
+
+
 DIFFERENT: dict[str, Callable[..., Any]] = {
     "angle": angle, "arange": arange, "astype": astype, "broadcast_arrays": broadcast_arrays,
     "cumprod": needs_axis(np.cumprod), "cumsum": needs_axis(np.cumsum), "dot": products(np.dot),
     "einsum": einsum, "floor_divide": floor_divide, "fmod": fmod, "matmul": matmul,
-    "mod": remainder, "nextafter": nextafter, "remainder": remainder, "take": take,
+    "linspace": linspace, "mod": remainder, "nextafter": nextafter, "remainder": remainder,
+    "repeat": repeat, "take": take,
     "tensordot": products(np.tensordot), "tril": widening(np.tril), "triu": widening(np.triu),
     "where": widening(np.where),
 } | {name: unsorted(getattr(np, name)) for name in SORTING}  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.numpy import Array, as_plain_array
+from ..backends.pending_checks import raise_pending
 from ..errors import (
     NO_ELEMENTS,
     ArgumentError,
@@ -118,7 +119,10 @@ class TensorInterop(OperatorTypes):
                 {"input": tuple(self._array.shape)},
                 "use x.tolist() for all numbers, or x.mean().item() for one of them",
             )
-        return self._array.item()
+        array = self._array
+        if array.__class__ is not np.ndarray:
+            raise_pending(backends.of(array))
+        return array.item()
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
@@ -226,7 +230,7 @@ class TensorInterop(OperatorTypes):
         if backends.of(self._array).level:
             # Within vmap there are many truths: the array says whose line has to be rewritten.
             return self._array.truth(sys._getframe(1).f_globals.get("__name__", ""))
-        return bool(self._array.item())
+        return bool(self.item())
 
     def __len__(self) -> int:
         # Python's own words: `len(5)` says the same.

@@ -14,6 +14,7 @@ from .. import backends
 from ..backends import memory_counts
 from ..backends.cupy import problems
 from ..backends.device import DeviceLike
+from ..backends.pending_checks import read_now
 from ..core.tensor import Tensor
 from ..errors import OutOfMemory as OutOfMemoryError
 from . import amp
@@ -133,6 +134,7 @@ def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
 def synchronize(device: DeviceLike = None) -> None:
     """Wait until all work on the GPU is done."""
     _driver().synchronize(_index(device))
+    read_now()
 
 
 def empty_cache() -> None:

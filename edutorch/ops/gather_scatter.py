@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
+from ..backends.pending_checks import check_later, clamped
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
 from ..core.shapes import broadcast_shapes, normal_dim
@@ -50,20 +51,39 @@ def index_along(index: Array, dim: int) -> tuple[Array, ...]:
     return (*grid[:dim], index, *grid[dim + 1 :])
 
 
-def check_index(name: str, index: Array, size: int) -> Array:
-    """Return an index whose elements are in range."""
-    check_range(name, index, size)
+def checked_range(name: str, index: Array, size: int, lowest: int = 0) -> Array:
+    """Return an index whose elements are in range; negative ones are not, unlike in NumPy.
+
+    On a device that computes beside the host it is only known later (`pending_checks.py`).
+
+    Args:
+        lowest: the lowest valid index.
+
+    Raises: DimError: one is out of range.
+    """
+
+    def error(wrong: int) -> DimError:
+        return DimError(
+            name, f"index {wrong} is out of bounds for a dimension of size {size}",
+            hint=f"valid indices are {lowest} to {size - 1}" if size else "it has no elements",
+        )  # fmt: skip
+
+    if not index.size or not backends.has_elements(index):
+        return index
+    backend = backends.of(index)
+    if size and backend.checks_later:
+        return check_later(backend, name, index, lowest, size - 1, error)
+    if not lowest <= index.min() <= index.max() < size:
+        raise error(int(index.max() if int(index.min()) >= lowest else index.min()))
     return index
 
 
-def check_range(name: str, index: Array, size: int) -> None:
-    """Raise DimError if an index is out of range; negative ones are, unlike in NumPy."""
-    if index.size and backends.has_elements(index) and not 0 <= index.min() <= index.max() < size:
-        raise DimError(
-            name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
-            f"bounds for a dimension of size {size}",
-            hint=f"valid indices are 0 to {size - 1}" if size else "it has no elements",
-        )  # fmt: skip
+def kept_in_range(index: Array, size: int) -> Array:
+    """Return an index that was checked before; what a device has still to report is clamped."""
+    backend = backends.of(index)
+    if not size or not backend.checks_later:
+        return index
+    return clamped(backend, index, 0, size - 1)
 
 
 @op(out=True)
@@ -84,9 +104,9 @@ def gather(
     dim = normal_dim("gather", dim, input.ndim)
     if input.ndim < 2 > index.ndim:  # a 0-d tensor counts as a vector of one element
         row = input.reshape(-1)
-        return row[check_index("gather", index, row.shape[0])]
+        return row[checked_range("gather", index, row.shape[0])]
     check_fit("gather", dim, input, index)
-    check_range("gather", index, input.shape[dim])
+    index = checked_range("gather", index, input.shape[dim])
     return input[index_along(index, dim)]
 
 
@@ -126,7 +146,7 @@ def scatter(
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
     check_fit("scatter", dim, input, index, src)
-    check_range("scatter", index, row.shape[dim])
+    index = checked_range("scatter", index, row.shape[dim])
     if not hasattr(src, "dtype"):
         src = scalar_like("scatter", src, y)
     row[index_along(index, dim) if y.ndim else index] = used_part(src, index.shape)
@@ -190,7 +210,7 @@ def scatter_add(xp: Namespace, input: Array, dim: int, index: Index, src: Array)
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
     check_fit("scatter_add", dim, input, index, src)
-    check_range("scatter_add", index, row.shape[dim])
+    index = checked_range("scatter_add", index, row.shape[dim])
     where = index_along(index, dim) if y.ndim else (index,)
     backends.of(y).scatter_add(row, where, used_part(src, index.shape))
     return y
@@ -258,7 +278,7 @@ def index_select(xp: Namespace, input: Array, dim: int, index: Index) -> Array:
             "use x[index] to pick by a tensor of any shape",
         )  # fmt: skip
     row = input if input.ndim else input.reshape(1)
-    check_range("index_select", index, row.shape[dim])
+    index = checked_range("index_select", index, row.shape[dim])
     y = xp.take(row, index if index.ndim else index.reshape(1), axis=dim)
     return y if input.ndim else y.reshape(())
 
@@ -278,8 +298,13 @@ index_select.vjp(
 )
 
 
-def slice_index(dim: int, index: Index, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
+def slice_index(
+    dim: int, index: Index, input: Array, name: str, from_end: bool = False
+) -> tuple[Array, tuple[Any, ...]]:
     """Return the array (0-d as a vector of one element) and the full index of slices along `dim`.
+
+    Args:
+        from_end: whether negative indices count from the end.
 
     Raises: ShapeError: the index is not a vector. DimError: no such dim, no such slice.
     """
@@ -290,10 +315,7 @@ def slice_index(dim: int, index: Index, input: Array, name: str) -> tuple[Array,
         raise ShapeError(name, "index is supposed to be a vector", {"index": index.shape})
     index = index.reshape(-1)
     size = row.shape[dim]
-    can_check = index.size and backends.has_elements(index)
-    if can_check and (bool(index.min() < -size) or bool(index.max() >= size)):
-        check_range(name, index, row.shape[dim])
-        raise DimError(name, "index out of range", {"input": row.shape})
+    index = checked_range(name, index, size, -size if from_end else 0)
     return row, (slice(None),) * dim + (index,)
 
 
@@ -338,7 +360,6 @@ def index_add(
     """
     y = input.copy()
     row, where = slice_index(dim, index, y, "index_add")
-    check_range("index_add", where[-1], row.shape[dim])
     check_source("index_add", y, source, dim, index)
     values = source if alpha == 1 else source * xp.asarray(alpha).astype(source.dtype)
     backends.of(y).scatter_add(row, where, values)
@@ -361,7 +382,6 @@ def index_copy(xp: Namespace, input: Array, dim: int, index: Index, source: Arra
     """
     y = input.copy()
     row, where = slice_index(dim, index, y, "index_copy")
-    check_range("index_copy", where[-1], row.shape[dim])
     check_source("index_copy", y, source, dim, index)
     row[where] = source
     return y
@@ -383,7 +403,7 @@ def index_fill(xp: Namespace, input: Array, dim: int, index: Index, value: Array
     """
     hint = "index_copy takes a slice of its own for each position"
     y = input.copy()
-    row, where = slice_index(dim, index, y, "index_fill")
+    row, where = slice_index(dim, index, y, "index_fill", from_end=True)
     row[where] = scalar_array(xp, "index_fill", input, value, hint)
     return y
 

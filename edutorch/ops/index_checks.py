@@ -2,7 +2,8 @@
 
 A GPU reads the elements of an index long after Python has gone on, so its library takes them
 modulo the size of the axis. Here they are checked with NumPy's messages: those of the host (lists,
-NumPy arrays) at no cost, those of the device by waiting for one bool.
+NumPy arrays) at once, those of the device when the program next waits for it
+(`backends/pending_checks.py`); until then they are clamped.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import backends
 from ..backends import has_elements
 from ..backends.numpy import Array
+from ..backends.pending_checks import MakeError, check_later, clamped
+from ..core.error_messages import valid_indices
+from ..errors import DimError
 
 NO_INDEX = (
     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
@@ -22,8 +27,14 @@ NO_INDEX = (
 )
 
 
-def check_index_parts(parts: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+def check_index_parts(
+    parts: Sequence[Any], shape: tuple[int, ...], reports: bool = True
+) -> tuple[Any, ...]:
     """Return the parts of an index after the checks of NumPy.
+
+    Args:
+        reports: whether to report elements that are out of range; else they are only clamped, for
+            an index that was checked before.
 
     Raises: IndexError: a part is no index, is out of range or has the wrong shape.
     """
@@ -32,11 +43,11 @@ def check_index_parts(parts: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any
     if sum(part is Ellipsis for part in parts) > 1 or sum(widths) > len(shape):
         return tuple(parts)  # which every array library refuses
     axis = 0
-    for part, width in zip(parts, widths, strict=True):
+    for number, (part, width) in enumerate(zip(tuple(parts), widths, strict=True)):
         if is_mask(part):
             check_mask(part, shape[axis : axis + width], axis)
         elif hasattr(part, "dtype"):
-            check_array(part, shape[axis], axis)
+            parts[number] = checked_array(part, shape[axis], axis, shape, reports)
         axis += len(shape) - sum(widths) if part is Ellipsis else width
     check_shapes([part.shape for part in parts if hasattr(part, "dtype") and not is_mask(part)])
     return tuple(parts)
@@ -74,14 +85,36 @@ def check_mask(mask: Array, sizes: tuple[int, ...], axis: int) -> None:
             )
 
 
-def check_array(index: Array, size: int, axis: int) -> None:
-    """Raise IndexError for an element that is not in [-size, size)."""
+def checked_array(
+    index: Array, size: int, axis: int, shape: tuple[int, ...], reports: bool
+) -> Array:
+    """Return an index whose elements are in [-size, size).
+
+    Raises: IndexError: one is not, as far as the host can know it now.
+    """
     if not index.size or not has_elements(index):
-        return
+        return index
+    backend = backends.of(index)
+    if size and backend.checks_later:
+        if not reports:
+            return clamped(backend, index, -size, size - 1)
+        return check_later(backend, "index", index, -size, size - 1, later_error(shape, axis))
     outside = (index < -size) | (index >= size)
     if bool(outside.any()):
         element = int(index[outside].reshape(-1)[0])
         raise IndexError(f"index {element} is out of bounds for axis {axis} with size {size}")
+    return index
+
+
+def later_error(shape: tuple[int, ...], axis: int) -> MakeError:
+    """Return what makes the error of an index out of range: that of the CPU."""
+
+    def error(element: int) -> DimError:
+        size = shape[axis]
+        text = f"index {element} is out of bounds for dimension {axis} with size {size}"
+        return DimError("index", text, {"input": shape}, valid_indices(text))
+
+    return error
 
 
 def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:

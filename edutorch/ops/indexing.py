@@ -226,8 +226,11 @@ def on_device(index: Index, array: Array) -> Any:
     return backend.from_numpy(index) if isinstance(index, np.ndarray) else index
 
 
-def checked_on_device(index: Index, array: Array) -> Any:
+def checked_on_device(index: Index, array: Array, reports: bool = True) -> Any:
     """Move an index to the device of the indexed array; one that is wrong raises there, too.
+
+    Args:
+        reports: False for an index that was checked before.
 
     Raises: IndexError: out of range, or no index at all.
     """
@@ -236,7 +239,7 @@ def checked_on_device(index: Index, array: Array) -> Any:
         return index
     if not backend.checks_access:
         parts = index if isinstance(index, tuple) else (index,)
-        index = check_index_parts(parts, array.shape)
+        index = check_index_parts(parts, array.shape, reports)
     return on_device(index, array)
 
 
@@ -263,6 +266,7 @@ def index_put_forward(xp: Namespace, input: Array, index: Index, shape: Sequence
         y[index] = input
         return y
     part, index = apply_integers(y, on_device(as_index(index), y))
+    index = checked_on_device(index, part, reports=False)
     if can_repeat(index):
         backends.of(y).scatter_add(part, index, input)
     else:
@@ -373,7 +377,7 @@ def setitem(xp: Namespace, input: Array, value: Array, index: Index) -> Array:
     """
     y = input.copy()
     part, index = apply_integers(y, on_device(as_index(index), y))
-    part[index] = value
+    part[checked_on_device(index, part, reports=False)] = value
     return y
 
 

@@ -14,7 +14,7 @@ from .comparison import where
 from .creation import ones_like, zeros_like
 from .gather_scatter import (
     check_fit,
-    check_range,
+    checked_range,
     gather,
     gather_source_gradient,
     index_along,
@@ -51,7 +51,7 @@ def scatter_reduce(
         row = (input.reshape(1), dim, index.reshape(-1), src.reshape(-1), reduce)
         return scatter_reduce.op.forward(xp, *row, include_self=include_self).reshape(())
     check_fit("scatter_reduce", dim, input, index, src)
-    check_range("scatter_reduce", index, input.shape[dim])
+    index = checked_range("scatter_reduce", index, input.shape[dim])
     where, src = index_along(index, dim), used_part(src, index.shape)
     y = input.copy()
     if not index.size or not backends.has_elements(y):

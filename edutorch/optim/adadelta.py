@@ -52,6 +52,7 @@ class Adadelta(Optimizer):
     """
 
     fused_kernel = FusedKernel()
+    _step_supports_amp_scaling = True
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9,

@@ -53,6 +53,7 @@ class Adagrad(Optimizer):
     """
 
     fused_kernel = FusedKernel()
+    _step_supports_amp_scaling = True
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
+from .device_number import square_root
 from .fused import FusedKernel
 from .optimizer import Optimizer
 from .update_rule import (
@@ -58,6 +58,7 @@ class Adam(Optimizer):
     """
 
     fused_kernel = FusedKernel()
+    _step_supports_amp_scaling = True
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -99,6 +100,6 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = v = xp.maximum(state["max_exp_avg_sq"], v)
         # lr · m̂ / (√v̂ + ε), with both bias corrections moved into two scalars.
-        correction = math.sqrt(1 - beta2**step)
+        correction = square_root(1 - beta2**step)
         change = m / (xp.sqrt(v) + group["eps"] * correction)
         param -= lr * correction / (1 - beta1**step) * change

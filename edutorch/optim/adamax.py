@@ -51,6 +51,7 @@ class Adamax(Optimizer):
     """
 
     fused_kernel = FusedKernel()
+    _step_supports_amp_scaling = True
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,

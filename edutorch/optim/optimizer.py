@@ -37,8 +37,9 @@ from ..utils.process import (
     release_interrupts,
 )
 from . import fused
+from .device_number import is_on_device
 from .fused import FusedKernel
-from .update_rule import Group, State, Values, update_arrays, update_recorded
+from .update_rule import Group, State, Values, update_arrays, update_recorded, update_unless
 
 __all__ = [
     "Optimizer", "OptimizerHooks", "register_optimizer_step_post_hook",
@@ -125,6 +126,11 @@ class Optimizer(OptimizerHooks):
     """
 
     fused_kernel: FusedKernel | None = None
+    _step_supports_amp_scaling = False
+    """Whether the rule runs with numbers on the device, and so without knowing `found_inf`."""
+
+    found_inf: Tensor | None = None
+    """Set by `GradScaler` during a step: 1 on the device if nothing may be changed."""
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
         """Create an optimizer; a keyword that `__init__` lacks raises an error with a suggestion.
@@ -171,6 +177,8 @@ class Optimizer(OptimizerHooks):
         super().__init_subclass__(**options)
         if {"update", "step_param"} & vars(cls).keys() and "fused_kernel" not in vars(cls):
             cls.fused_kernel = None  # the kernel computes the base class's update
+        if {"step", "step_param", "step_params"} & vars(cls).keys():  # which do not ask `found_inf`
+            cls._step_supports_amp_scaling = bool(vars(cls).get("_step_supports_amp_scaling"))
         if "step" in vars(cls):  # a subclass in PyTorch's style, with a `step` of its own
             cls.step = wrap_step(cls.step)  # type: ignore[method-assign]
 
@@ -295,8 +303,14 @@ class Optimizer(OptimizerHooks):
                     "['cuda']. A CPU has no graphs to capture: leave capturable out."
                 )
             state = self.init_state(group, param)
+        if self.counts_on_device(group, param) and "step" in state:
+            state["step"] = state["step"].to(param.device)
         if group.get("differentiable"):
             update_recorded(self.update, group, param, state)
+        elif self.found_inf is not None:
+            found_inf = self.found_inf._array
+            update_unless(found_inf, self.update, group, param._array, grad, state)
+            param._bump(location)
         else:
             if backends.switched_cards:
                 backends.of(param._array).on_card(
@@ -307,6 +321,12 @@ class Optimizer(OptimizerHooks):
             param._bump(location)
         if state:  # an empty state is left out of the state_dict
             self.state[param] = state
+
+    def counts_on_device(self, group: Group, param: Tensor) -> bool:
+        """Return True if steps are counted on the device: the host does not know their number."""
+        if not (self._step_supports_amp_scaling and is_on_device(param._array)):
+            return False
+        return self.found_inf is not None or bool(group.get("capturable"))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset all gradients to None, or to zeros: backward accumulates into them."""

@@ -55,6 +55,7 @@ class RMSprop(Optimizer):
     """
 
     fused_kernel = FusedKernel()
+    _step_supports_amp_scaling = True
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99,

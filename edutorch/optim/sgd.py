@@ -40,6 +40,7 @@ class SGD(Optimizer):
     """
 
     fused_kernel = FusedKernel()
+    _step_supports_amp_scaling = True
 
     def __init__(
         self, params: Iterable[object], lr: float | Tensor = 1e-3, momentum: float = 0,

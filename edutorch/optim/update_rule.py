@@ -22,8 +22,9 @@ from ..core.precision import is_half, to_float32, widen
 from ..core.tensor import Tensor, array_of, wrap
 from ..modes import enable_grad
 from ..ops import tensor, view_as_complex, view_as_real
+from .device_number import DeviceNumber, factor_for, is_on_device, number_of
 
-__all__ = ["Group", "State", "Values", "update_arrays", "update_recorded"]
+__all__ = ["Group", "State", "Values", "update_arrays", "update_recorded", "update_unless"]
 
 Group = dict[str, Any]
 """A group of parameters and its settings, by their names."""
@@ -38,6 +39,22 @@ recorded, or the element of a kernel that is being generated."""
 Rule = Callable[..., None]
 
 
+def update_unless(
+    found_inf: Array, rule: Rule, group: Group, param: Array, grad: Array, state: State
+) -> None:
+    """Apply a rule unless a flag on the device is set; the host does not wait to know it."""
+    xp, skips = backends.of(param).xp, found_inf != 0
+    before = {name: array_of(value) for name, value in state.items() if value is not None}
+    before = {name: array.copy() for name, array in before.items()}
+    kept = param.copy()
+    update_arrays(rule, group, param, grad, state)
+    param[...] = xp.where(skips, kept, param)
+    for name, value in state.items():
+        array = array_of(value)
+        # What this step has created begins with zeros.
+        array[...] = xp.where(skips, before.get(name, xp.zeros_like(array)), array)
+
+
 def update_arrays(rule: Rule, group: Group, param: Array, grad: Array, state: State) -> None:
     """Apply a rule to a parameter's array and to the tensors of its state, in place."""
     count_step(state)
@@ -47,7 +64,7 @@ def update_arrays(rule: Rule, group: Group, param: Array, grad: Array, state: St
         param, grad = as_real(param), as_real(grad)
         values = {name: as_real(value) for name, value in values.items()}
     if "step" in values:
-        values["step"] = values["step"].item()
+        values["step"] = number_of(values["step"])
     before, xp = dict(values), backends.of(param).xp
     # Only 16-bit floats have at most two bytes, and `is_half` is the slower question.
     if param.dtype.itemsize > 2 or not is_half(param.dtype):
@@ -151,11 +168,14 @@ def host_scalar(value: float) -> Tensor:
 
 
 def learning_rate(group: Group) -> Any:
-    """Return the learning rate: a number, or a tensor where gradients flow to it."""
+    """Return the learning rate: a number; a tensor where gradients flow to it."""
     lr = group["lr"]
-    if group.get("differentiable") and isinstance(lr, Tensor):
+    if not isinstance(lr, Tensor):
+        return float(lr)
+    if group.get("differentiable"):
         return lr.reshape(())
-    return float(lr)
+    array = lr._array
+    return DeviceNumber(array.reshape(()).astype("float64")) if is_on_device(array) else float(lr)
 
 
 def apply_weight_decay(group: Group, lr: Any, param: Values, grad: Values) -> Values:
@@ -164,7 +184,7 @@ def apply_weight_decay(group: Group, lr: Any, param: Values, grad: Values) -> Va
     if not decay:
         return grad
     if group.get("decoupled_weight_decay"):
-        param *= 1 - lr * decay
+        param *= factor_for(param, 1 - lr * decay)
         return grad
     return grad + decay * param
 

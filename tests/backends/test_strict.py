@@ -173,6 +173,9 @@ HALF = X.astype(ml_dtypes.bfloat16)
         (lambda x: xp.zeros(2, ml_dtypes.int4), ValueError, "Unsupported dtype int4"),
         (lambda x: DEVICE.from_numpy(np.zeros(2, "g")), ValueError, "Unsupported dtype"),
         (lambda x: xp.arange(x[0, 1]), TypeError, "arange takes numbers"),
+        (lambda x: xp.linspace(0, 1, xp.argmax(on_device(X))), TypeError, "takes a number"),
+        (lambda x: xp.repeat(x, xp.argmax(on_device(X))), ValueError, "specified as `repeats`"),
+        (lambda x: x.repeat(xp.argmax(on_device(X))), ValueError, "specified as `repeats`"),
     ],
 )  # fmt: skip
 def test_types_that_cupy_refuses(mistake, error, message):

@@ -194,10 +194,15 @@ def test_adding_at_every_kind_of_index():
 def test_errors_say_what_is_wrong(index, text):
     x = edutorch.zeros(SHAPE)
     index = tuple(tensor(part) if isinstance(part, np.ndarray) else part for part in index)
-    with pytest.raises((DimError, ShapeError), match=text):
-        x[index]
-    with pytest.raises((DimError, ShapeError), match=text):
+
+    def write() -> None:
         x[index] = 1.0
+        x.tolist()  # a device finds it where it is read
+
+    with pytest.raises((DimError, ShapeError), match=text):
+        x[index].tolist()
+    with pytest.raises((DimError, ShapeError), match=text):
+        write()
 
 
 def test_steps_backwards_are_refused():

@@ -12,8 +12,12 @@ ones = edutorch.ones
 
 
 def message(error, function, *args, **settings):
-    with pytest.raises(error) as raised:
+    def call():
         function(*args, **settings)
+        edutorch.backends.get("strict").synchronize()  # where a wrong index is found
+
+    with pytest.raises(error) as raised:
+        call()
     return str(raised.value)
 
 
@@ -100,10 +104,12 @@ def test_a_class_that_does_not_exist():
     assert "if yours begin at 1" in message(IndexError, loss, ones(2, 3), edutorch.tensor([0, 3]))
 
 
-def test_where_looking_would_mean_to_wait_a_wrong_class_gives_nan():
+def test_where_looking_would_mean_to_wait_a_wrong_class_is_found_later_and_gives_nan():
     scores = ones(3, 3, device="strict", requires_grad=True)
     target = edutorch.tensor([0, 3, -100], device="strict")
     losses = F.cross_entropy(scores, target, reduction="none")
+    with pytest.raises(IndexError, match=r"Target 3 is out of bounds[\s\S]*found later"):
+        losses.tolist()
     assert losses.isnan().tolist() == [False, True, False]
     losses[0].backward()
     assert not scores.grad[0].isnan().any()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import dtypes
+from ... import backends, dtypes
+from ...backends.pending_checks import check_later
 from ...core.composed import recorded_as
 from ...core.error_messages import is_any_true
 from ...core.precision import composed_in_float32
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, wrap
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError
 from ...modes import no_grad
 from ...ops import (
@@ -19,6 +20,7 @@ from ...ops import (
     index_add,
     index_select,
     norm,
+    ones_like,
     reshape,
     scatter_reduce,
     searchsorted,
@@ -51,13 +53,20 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         )  # fmt: skip
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
-    classes = tensor._array
-    if is_any_true((classes < 0) | (classes >= num_classes)):
-        lowest, highest = int(tensor.min()), int(tensor.max())
-        raise DimError(
+
+    def error(lowest: int, highest: int) -> DimError:
+        return DimError(
             "one_hot", f"Class values must be from 0 to {max(num_classes, 1) - 1}.",
             {"tensor": f"from {lowest} to {highest}"}, "num_classes counts the class 0, too",
         )  # fmt: skip
+
+    classes = tensor._array
+    backend = backends.of(classes)
+    if backend.checks_later and classes.size and num_classes > 0:
+        known = check_later(backend, "one_hot", classes, 0, num_classes - 1, lambda n: error(n, n))
+        tensor = wrap(known)
+    elif is_any_true((classes < 0) | (classes >= num_classes)):
+        raise error(int(tensor.min()), int(tensor.max()))
     if num_classes > tensor.numel():  # few of the rows of a large identity are wanted
         return (unsqueeze(tensor, -1) == arange(num_classes, device=tensor.device)).long()
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
@@ -206,8 +215,7 @@ def embedding_bag(
     if starts is None:
         starts = arange(input.shape[0], device=input.device) * input.shape[1]
         include_last_offset = False
-    if starts.numel() and is_any_true(starts[0] != 0):
-        raise BagError("embedding_bag", "offsets[0] has to be 0, i.e., the first sequence")
+    check_first_offset(starts)
     if include_last_offset:
         starts = starts[:-1]
     indices = reshape(input, (-1,))
@@ -239,8 +247,20 @@ def reduce_bags(
     total = index_add(empty, 0, bag, rows)
     if mode == "sum" or bag.is_meta:  # a size changes no shape
         return total
-    sizes = clamp(bincount(bag, minlength=bags), min=1)
-    return total / unsqueeze(sizes.to(rows.dtype), 1)
+    counts = index_add(zeros(bags, dtype=bag.dtype, device=bag.device), 0, bag, ones_like(bag))
+    return total / unsqueeze(clamp(counts, min=1).to(rows.dtype), 1)
+
+
+def check_first_offset(starts: Tensor) -> None:
+    """Raise BagError unless the first bag begins at 0; a device says so later."""
+    first, error = starts[:1], BagError(
+        "embedding_bag", "offsets[0] has to be 0, i.e., the first sequence"
+    )  # fmt: skip
+    backend = backends.of(first._array)
+    if first.numel() and backend.checks_later:
+        check_later(backend, "embedding_bag", first._array, 0, 0, lambda wrong: error)
+    elif first.numel() and is_any_true(first != 0):
+        raise error
 
 
 def check_bags(

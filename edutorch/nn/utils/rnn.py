@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ...backends.device import accelerator_device
+from ...backends.device import Device, accelerator_device
 from ...core.tensor import Tensor
 from ...dtypes import int64
 from ...errors import DeviceError, ShapeError, ValueRangeError
@@ -25,10 +25,10 @@ from ...ops import (
     arange,
     argsort,
     as_tensor,
-    broadcast_to,
     full,
+    index_copy,
     index_select,
-    masked_scatter,
+    nonzero,
     reshape,
     stack,
     sum,
@@ -190,8 +190,15 @@ def pack_padded_sequence(
         )  # fmt: skip
     # On the CPU: the loop over times reads the sizes as Python integers.
     is_active = arange(length_list[0], device="cpu")[:, None] < sizes
-    data = rows[: length_list[0]][is_active.to(input.device)]
+    # By positions: those of a mask are not known without waiting for a GPU.
+    used = reshape(rows[: length_list[0]], (-1, *rows.shape[2:]))
+    data = index_select(used, 0, positions_of(is_active, input.device))
     return PackedSequence(data, sum(is_active, 1), order, None)
+
+
+def positions_of(mask: Tensor, device: Device) -> Tensor:
+    """Return the positions of a mask on the CPU that are true, on a device."""
+    return nonzero(reshape(mask, (-1,)))[:, 0].to(device)
 
 
 def check_lengths(lengths: Tensor | Sequence[int], rows: Tensor) -> Tensor:
@@ -248,9 +255,9 @@ def pad_packed_sequence(
         )  # fmt: skip
     is_active = arange(batch, device="cpu") < sizes[:, None]
     trailing = tuple(data.shape[1:])
-    filled = full((times, batch, *trailing), padding_value, dtype=data.dtype, device=data.device)
-    mask = reshape(is_active.to(data.device), (times, batch) + (1,) * len(trailing))
-    rows = masked_scatter(filled, broadcast_to(mask, filled.shape), data)
+    filled = full((times * batch, *trailing), padding_value, dtype=data.dtype, device=data.device)
+    rows = index_copy(filled, 0, positions_of(is_active, data.device), data)
+    rows = reshape(rows, (times, batch, *trailing))
     if total_length is not None:
         longer = (0, 0) * (rows.ndim - 1) + (0, total_length - times)
         rows = pad(rows, longer, "constant", padding_value)

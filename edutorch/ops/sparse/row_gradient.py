@@ -15,7 +15,7 @@ from ...backends.numpy import Array, ArrayOrTensor, Namespace
 from ...core.fast.lazy_gradients import RowGradient
 from ...core.op import op
 from ...core.tensor import Tensor
-from ..gather_scatter import check_range, index_array
+from ..gather_scatter import checked_range, index_array, kept_in_range
 from ..indexing import Index, index_put_forward
 
 
@@ -35,14 +35,13 @@ def embedding_rows(
         padding_idx: a row that gets no gradient.
     """
     index = index_array("embedding", index)
-    check_range("embedding", index, weight.shape[0])
-    return weight[index]
+    return weight[checked_range("embedding", index, weight.shape[0])]
 
 
 def _weight_rule(
     g: ArrayOrTensor, weight_shape: tuple[int, ...], index: Index, padding_idx: int | None
 ) -> Any:
-    rows = index_array("embedding", index)
+    rows = kept_in_range(index_array("embedding", index), weight_shape[0])
     if padding_idx is not None:
         kept = rows != padding_idx
         rows, g = rows[kept], g[kept]

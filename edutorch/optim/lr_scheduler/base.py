@@ -225,7 +225,8 @@ def set_group_value(group: dict[str, Any], key: str, value: Any) -> None:
     """Set a setting of a group; a tensor is written in place."""
     if isinstance(group[key], Tensor):
         with no_grad():
-            group[key].fill_(float(value))
+            # A tensor stays on its device: reading it would wait for a GPU.
+            group[key].copy_(value) if isinstance(value, Tensor) else group[key].fill_(float(value))
     else:
         group[key] = value
 

@@ -38,7 +38,7 @@ def nll_loss(
         reduction: "mean", "sum" or "none".
 
     Raises: ShapeError, DTypeError: target does not fit. DimError: a class is out of range (on a
-        GPU, where a check would synchronise, its loss is NaN).
+        GPU its loss is NaN, and the error is raised where the program next waits).
 
     >>> nn.functional.nll_loss(log(tensor([[0.5, 0.5], [0.1, 0.9]])), tensor([0, 1]))
     tensor(0.3993)

@@ -7,12 +7,14 @@ a gradient to them are transposes of each other, so each op is the derivative of
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from numpy import ndarray, vdot
 
 from .... import backends
 from ....backends.numpy import Array, Namespace
+from ....backends.pending_checks import check_later
 from ....core.fast.lazy_gradients import OneHotGradient
 from ....core.tensor import Tensor
 from ....errors import DimError, DTypeError, ShapeError, running_function
@@ -129,6 +131,12 @@ def resolve_classes(
     outside = ((target < 0) | (target >= classes)) & ~ignored
     if on_host and outside.any():
         raise class_error(target[outside].reshape(-1)[0], shape, classes)
+    backend = backends.of(target)
+    if backend.checks_later and target.size and classes:
+        inside = xp.where(ignored, 0, target)
+        name = running_function(LOSSES)
+        error = functools.partial(class_error, shape=shape, classes=classes, op=name)
+        check_later(backend, name, inside, 0, classes - 1, error)
     valid = xp.where(ignored | outside, 0, target)
     factor = xp.ones(target.shape, "float32") if weight is None else weight[valid]
     return valid, xp.where(outside, float("nan"), xp.where(ignored, 0, factor))
@@ -211,12 +219,15 @@ def target_shape_error(shape: Shape, target: Shape, expected: Shape) -> TargetSh
     )
 
 
-def class_error(target: int, shape: Shape, classes: int) -> DimError:
+def class_error(target: int, shape: Shape, classes: int, op: str | None = None) -> DimError:
     hint = f"the classes are 0 to {classes - 1}, one for each column of the input"
     if int(target) == classes:
         hint += "; if yours begin at 1, use target - 1"
     return DimError(
-        running_function(LOSSES), f"Target {int(target)} is out of bounds.", {"input": shape}, hint
+        op or running_function(LOSSES),
+        f"Target {int(target)} is out of bounds.",
+        {"input": shape},
+        hint,
     )
 
 
