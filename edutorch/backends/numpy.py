@@ -41,6 +41,7 @@ class Backend:
     is_accelerator = False  # whether it computes beside the CPU, with memory of its own
     has_elements = True  # whether its arrays have elements (those of `meta` have shapes only)
     checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
+    defers_checks = False  # whether a check of values is told later (see `defer_check`)
     xp: ModuleType | Any
     array_type: type
     level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)
@@ -124,6 +125,10 @@ class Backend:
 
     def synchronize(self) -> None:
         """Wait until the device has finished all work."""
+
+    def defer_check(self, failed: Array) -> None:
+        """Note a check that fails if an element of `failed` is True; it is told later."""
+        raise NotImplementedError
 
 
 MANTISSA_BITS = {"float16": 11, "bfloat16": 8}

@@ -52,6 +52,10 @@ class CompiledVersion:
         self.forward: Run = make(captured.graph)
         backward = captured.backward
         self.backward: Run | None = None if backward is None else make(backward.graph)
+        if hasattr(self.forward, "bind"):  # what is the same tensor in every call may stay there
+            self.forward.bind([
+                input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs
+            ])  # fmt: skip
         # (output, input) in the order of the outputs.
         self.writes = sorted(captured.graph.writes.items())
         self.results = [

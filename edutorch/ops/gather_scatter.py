@@ -9,6 +9,7 @@ from typing import Any
 from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.composed import as_method, recorded_as, takes_out
+from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
@@ -58,6 +59,9 @@ def check_index(name: str, index: Array, size: int) -> Array:
 
 def check_range(name: str, index: Array, size: int) -> None:
     """Raise DimError if an index is out of range; negative ones are, unlike in NumPy."""
+    if backends.of(index).defers_checks:
+        is_any_true((index < 0) | (index >= size))
+        return
     if index.size and backends.has_elements(index) and not 0 <= index.min() <= index.max() < size:
         raise DimError(
             name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
@@ -291,7 +295,7 @@ def slice_index(dim: int, index: Index, input: Array, name: str) -> tuple[Array,
     index = index.reshape(-1)
     size = row.shape[dim]
     can_check = index.size and backends.has_elements(index)
-    if can_check and (bool(index.min() < -size) or bool(index.max() >= size)):
+    if can_check and (is_any_true(index.min() < -size) or is_any_true(index.max() >= size)):
         check_range(name, index, row.shape[dim])
         raise DimError(name, "index out of range", {"input": row.shape})
     return row, (slice(None),) * dim + (index,)

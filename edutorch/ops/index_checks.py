@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backends import has_elements
 from ..backends.numpy import Array
+from ..core.error_messages import is_any_true
 
 NO_INDEX = (
     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
@@ -79,7 +80,7 @@ def check_array(index: Array, size: int, axis: int) -> None:
     if not index.size or not has_elements(index):
         return
     outside = (index < -size) | (index >= size)
-    if bool(outside.any()):
+    if is_any_true(outside):
         element = int(index[outside].reshape(-1)[0])
         raise IndexError(f"index {element} is out of bounds for axis {axis} with size {size}")
 
