@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import register_type
+from . import register_type, xla_array
 from .array_surface import Index, NamespaceSurface
 from .batching import BatchedBackend
 from .numpy import Array, Backend
@@ -297,3 +297,6 @@ def positions(shape: Sequence[int], steps: Sequence[int], first: int) -> Any:
 
 
 register_type(XlaArray)
+
+# Their annotations name it: `typing.get_type_hints` looks it up in their globals.
+xla_array.XlaBackend = XlaBackend  # type: ignore[attr-defined]

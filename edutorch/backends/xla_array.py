@@ -17,7 +17,6 @@ import numpy as np
 from ..errors import EdutorchError
 from .array_surface import ArraySurface, Index
 
-
 if TYPE_CHECKING:
     from .xla import XlaBackend
 
@@ -326,5 +325,3 @@ def dtype_beside(values: Any) -> np.dtype | None:
     """Return the dtype that the arrays among operands have together; None: there is none."""
     types = [value.dtype for value in values if hasattr(value, "dtype")]
     return np.result_type(*types) if types else None
-
-

@@ -265,7 +265,8 @@ def xla_compiler(options: dict[str, Any] | None) -> Callable[[Graph], Run]:
     unknown = sorted(set(options or {}) - {"data_parallel"})
     if unknown:
         raise BackendError(
-            "compile", f'Unexpected optimization option {unknown[0]}, backend="jax" has data_parallel'
+            "compile",
+            f'Unexpected optimization option {unknown[0]}, backend="jax" has data_parallel',
         )
     require_jax()
     return lambda graph: BACKENDS["jax"](standard(graph), options)

@@ -44,9 +44,7 @@ def require_jax() -> None:
     version = importlib.metadata.version("jax")
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
-        raise missing_extra(
-            "jax", 'compile(backend="jax")', f"jax {version} is older than {least}"
-        )
+        raise missing_extra("jax", 'compile(backend="jax")', f"jax {version} is older than {least}")
 
 
 class Kept(NamedTuple):
@@ -139,9 +137,9 @@ class Xla:
     def _traced(self, donated: list[Any], others: list[Any], drawn: list[Any]) -> Any:
         """Run the graph's definitions once, on JAX's tracers."""
         backend = XlaBackend()
-        given = dict(zip((*self.donated, *self.others), (*donated, *others), strict=True))
+        values_in = dict(zip((*self.donated, *self.others), (*donated, *others), strict=True))
         values: dict[Node, Any] = {
-            node: XlaNumber(given[i]) if node.meta.get("number") else given[i]
+            node: XlaNumber(values_in[i]) if node.meta.get("number") else values_in[i]
             for i, node in enumerate(self.inputs)
         } | dict(zip(self.draws, drawn, strict=True))
         for node in self.graph.nodes:
@@ -201,10 +199,10 @@ class Xla:
         with self._lock, enable_x64(self.jax):
             generators = self._generators()
             states = [generator.random.get_state() for generator in generators]
-            drawn = [getattr(node.args[0].random, node.args[1])(*node.args[2:]) for node in self.draws]  # type: ignore
-            given = [self._input(i, array) for i, array in enumerate(inputs)]
+            drawn = [self._draw(*node.args) for node in self.draws]
+            values_in = [self._input(i, array) for i, array in enumerate(inputs)]
             outputs, failed = self._run(
-                [given[i] for i in self.donated], [given[i] for i in self.others], drawn
+                [values_in[i] for i in self.donated], [values_in[i] for i in self.others], drawn
             )
             if failed is not None and failed:
                 for generator, state in zip(generators, states, strict=True):
@@ -215,6 +213,11 @@ class Xla:
             return [self._output(i, value, inputs) for i, value in enumerate(outputs)]
 
     run = __call__
+
+    @staticmethod
+    def _draw(generator: Any, how: Any, *args: Any) -> Any:
+        """Draw on the CPU, in the order of the graph: these are the numbers of an eager call."""
+        return getattr(generator.random, how)(*args)
 
     def _generators(self) -> list[Any]:
         """Return the generators that the graph draws from."""
@@ -318,5 +321,3 @@ def enable_x64(jax: ModuleType) -> AbstractContextManager[Any]:
     import jax.experimental as experimental  # where it was before JAX 0.8
 
     return experimental.enable_x64(True)
-
-

@@ -53,8 +53,7 @@ def apply_to_copy(
 
 def item(input: XlaArray) -> XlaNumber:
     """Return the only element as a number, as precise as Python's."""
-    kind = input.dtype.kind
-    wide = {"b": "bool", "i": "int64", "u": "int64"}.get(kind, "float64")
+    wide = {"b": "bool", "i": "int64", "u": "int64"}.get(input.dtype.kind, "float64")
     return XlaNumber(input.values.reshape(()).astype(wide))
 
 
@@ -223,4 +222,3 @@ LOWERINGS: dict[str, Callable[..., Any]] = {
     "conv_weight_grad": conv_weight_grad,
 }
 """Ops that XLA has itself, by name; None: the definition computes this case."""
-

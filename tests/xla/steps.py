@@ -74,9 +74,9 @@ LAYERS: dict[str, Case] = {
         lambda: Behind(nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(3, 4, 3)),
         (2, 3, 6, 6),
     ),
-    "RNN": (lambda: First(nn.RNN(6, 5, batch_first=True)), (2, 4, 6)),
-    "LSTM": (lambda: First(nn.LSTM(6, 5, batch_first=True)), (2, 4, 6)),
-    "GRU": (lambda: First(nn.GRU(6, 5, batch_first=True)), (2, 4, 6)),
+    "RNN": (lambda: First(nn.RNN(6, 5, batch_first=True)), (2, 3, 6)),
+    "LSTM": (lambda: First(nn.LSTM(6, 5, batch_first=True)), (2, 3, 6)),
+    "GRU": (lambda: First(nn.GRU(6, 5, batch_first=True)), (2, 3, 6)),
     "attention": (lambda: First(nn.MultiheadAttention(8, 2, batch_first=True), 3), (2, 4, 8)),
     "Transformer": (
         lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True),
@@ -106,3 +106,87 @@ def example(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> tuple[Any,
     torch.manual_seed(0)
     model, x = make(), torch.randn(*shape)
     return model, x, torch.randn(*model(x).shape)
+
+
+# Networks -----------------------------------------------------------------------------------------
+
+
+class Block(nn.Module):
+    """A block of a ResNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.second = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(4), nn.BatchNorm2d(4)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Add to the input what two convolutions make of it."""
+        y = self.norms[0](self.first(x)).relu()
+        return (x + self.norms[1](self.second(y))).relu()
+
+
+class GPT(nn.Module):
+    """A small GPT with one block: it reads the signs of its input as tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(3, 8), nn.Embedding(6, 8)
+        self.norms = nn.ModuleList([nn.LayerNorm(8) for _ in range(3)])
+        self.attention = nn.Linear(8, 24, bias=False)
+        self.out = nn.Linear(8, 8)
+        self.mlp = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8), nn.Dropout(0.1))
+        self.head = nn.Linear(8, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a logit per token and place."""
+        tokens = (x > 0).long() + (x > 1).long()
+        h = self.tokens(tokens) + self.places(torch.arange(x.shape[1]))
+        parts = self.attention(self.norms[0](h)).chunk(3, -1)
+        q, k, v = (part.reshape(*x.shape, 2, 4).transpose(1, 2) for part in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        h = h + self.out(y.transpose(1, 2).reshape(h.shape))
+        h = h + self.mlp(self.norms[1](h))
+        return self.head(self.norms[2](h))
+
+
+class Last(nn.Module):
+    """A recurrent network that judges by its last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(6, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the judgement after the last element."""
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+NETWORKS: dict[str, Case] = {
+    "MLP": (
+        lambda: nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(),
+                              nn.Linear(16, 3)),
+        (8, 6),
+    ),
+    "CNN": (
+        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 3),
+                              nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)),
+        (4, 1, 12, 12),
+    ),
+    "LSTM": (Last, (4, 3, 6)),
+    "Transformer": (
+        lambda: nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True), 1
+        ),
+        (2, 4, 8),
+    ),
+    "GPT": (GPT, (2, 6)),
+    "ResNet block": (Block, (4, 4, 6, 6)),
+}  # fmt: skip
+"""Networks whose whole steps are compiled."""
+
+OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
+    "SGD": lambda model: torch.optim.SGD(model.parameters(), 0.05, momentum=0.9),
+    # A larger eps: the gradient of a key's bias is zero but for rounding, which Adam would enlarge.
+    "Adam": lambda model: torch.optim.Adam(model.parameters(), 1e-2, eps=1e-4),
+}
