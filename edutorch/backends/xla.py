@@ -177,7 +177,7 @@ class XlaBackend(Backend):
     name = "cpu"
     array_type = XlaArray
     checks_access = False
-    defers_checks = True
+    defers_checks = checks_later = True
     depth = 0
 
     def __init__(self) -> None:
