@@ -1,6 +1,6 @@
 """What compiling gains: whole training steps (forward, backward, optimizer) compiled together.
 
-Where JAX is installed, they are compiled by XLA, too. The steps are those of `workloads.py`. Each is
+Where JAX is installed, they are compiled by XLA, too. The steps are those of `workloads.py`, each
 run eager and compiled, by edutorch and by PyTorch in a process of its own, whose compiler is only
 asked where `--peers torch.compile` says so: it takes minutes. Of a step that misses its goal it is
 shown how long its slowest parts take.

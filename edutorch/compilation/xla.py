@@ -117,7 +117,7 @@ class Xla:
         whole = shard.NamedSharding(self.mesh, shard.PartitionSpec())
         rows = shard.NamedSharding(self.mesh, shard.PartitionSpec("batch"))
         self.whole = whole
-        places = []
+        shardings = []
         for node in self.inputs:
             shape = node.meta.get("shape") or ()
             is_split = "argument" in node.meta and bool(shape)
@@ -127,9 +127,9 @@ class Xla:
                     {"input": f"{node.name}, of shape {shape}"},
                     f"give batches of a multiple of {count}, or leave out data_parallel=True",
                 )  # fmt: skip
-            places.append(rows if is_split else whole)
+            shardings.append(rows if is_split else whole)
         arguments = (
-            [places[i] for i in self.donated], [places[i] for i in self.others],
+            [shardings[i] for i in self.donated], [shardings[i] for i in self.others],
             [whole] * len(self.draws),
         )  # fmt: skip
         return {"in_shardings": arguments, "out_shardings": whole}

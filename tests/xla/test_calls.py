@@ -129,14 +129,14 @@ def test_the_same_seed_drops_the_same_elements_as_eagerly():
 )
 def test_draws_go_on_in_the_same_order(draw):
     x = torch.arange(3.0)
-    numbers = torch.Generator().manual_seed(5)
-    compiled = torch.compile(lambda x: draw(x, numbers), backend="jax")
+    source = torch.Generator().manual_seed(5)
+    compiled = torch.compile(lambda x: draw(x, source), backend="jax")
     results = [compiled(x) for _ in range(3)]
     assert len(compiled.entries) == 1 and not compiled.entries[0].reasons
     again = torch.Generator().manual_seed(5)
     for result in results:
         assert torch.allclose(result, draw(x, again), atol=1e-6)
-    assert torch.equal(numbers.get_state(), again.get_state())
+    assert torch.equal(source.get_state(), again.get_state())
 
 
 # Dtypes and writes ----------------------------------------------------------------------------

@@ -45,15 +45,15 @@ def test_parameters_and_state_are_updated_in_the_same_memory():
     model, step, x, y = compiled_step()
     run = step.entries[0].forward
 
-    def places():
+    def addresses():
         whole = [kept.value for kept in run.kept.values() if kept.array.size > 8]
         return {value.unsafe_buffer_pointer() for value in whole}
 
-    arrays, before = [parameter._array for parameter in model.parameters()], places()
+    arrays, before = [parameter._array for parameter in model.parameters()], addresses()
     assert len(run.donated) == 4 * len(arrays) == 24  # itself, two moments and a count
     for _ in range(3):
         step(x, y)
-    assert places() == before
+    assert addresses() == before
     assert all(a is p._array for a, p in zip(arrays, model.parameters(), strict=True))
     assert "24 inputs are updated in XLA's memory" in step.explain()
 
