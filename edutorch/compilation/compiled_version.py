@@ -52,10 +52,6 @@ class CompiledVersion:
         self.forward: Run = make(captured.graph)
         backward = captured.backward
         self.backward: Run | None = None if backward is None else make(backward.graph)
-        if hasattr(self.forward, "bind"):  # what is the same tensor in every call may stay there
-            self.forward.bind([
-                input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs
-            ])  # fmt: skip
         # (output, input) in the order of the outputs.
         self.writes = sorted(captured.graph.writes.items())
         self.results = [
@@ -134,6 +130,8 @@ class CompiledVersion:
         self.constant_tensors = [
             input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs
         ]
+        if hasattr(self.forward, "bind"):  # what is the same tensor in every call may stay there
+            self.forward.bind(self.constant_tensors)
         self.argument_positions = [
             (position, input_.index) for position, input_ in enumerate(self.inputs)
             if input_.kind == "argument"
