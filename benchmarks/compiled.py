@@ -1,13 +1,15 @@
 """What compiling gains: whole training steps (forward, backward, optimizer) compiled together.
 
-The steps are those of `workloads.py`. Each is run eager and compiled, by edutorch and by PyTorch in
-a process of its own, whose compiler is only asked where `--peers torch.compile` says so: it takes
-minutes. Of a step that misses its goal it is shown how long its slowest parts take.
+Where JAX is installed, they are compiled by XLA, too. The steps are those of `workloads.py`, each
+run eager and compiled, by edutorch and by PyTorch in a process of its own, whose compiler is only
+asked where `--peers torch.compile` says so: it takes minutes. Of a step that misses its goal it is
+shown how long its slowest parts take.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import re
 from collections import Counter
 from contextlib import ExitStack
@@ -22,7 +24,7 @@ from .workloads import WORKLOADS, Workload, same
 
 GOALS = {"scalars": 0.05, "mlp": 0.35, "wide": 0.4, "gpt64": 0.5, "lstm-ops": 0.5}
 """The ratio to PyTorch's eager mode that we hold ourselves to, by workload."""
-US, OURS, PEER = "edutorch", "compiled", "torch.compile"
+US, OURS, PEER, XLA = "edutorch", "compiled", "torch.compile", "by XLA"
 SLOWEST, STEPS = 8, 20
 """Of a step that misses its goal, so many parts are shown, timed in so many steps."""
 
@@ -35,6 +37,8 @@ def rivals(key: str, workload: Workload, peers: tuple[str, ...]) -> dict[str, Wo
     import edutorch
 
     steps = {US: warm(workload.build(edutorch, same)), OURS: compiled(workload)}
+    if importlib.util.find_spec("jax") is not None:
+        steps[XLA] = warm(edutorch.compile(workload.build(edutorch, same), backend="jax"))
     if report.peer() is not None:
         steps[EAGER] = warm(Apart(key, EAGER))
         if PEER in peers:
@@ -70,14 +74,15 @@ def run(options: argparse.Namespace) -> str:
         everyone = steps | products(steps, operations)
         result = contest(everyone, options.rounds or 9, seconds=0.05, budget=options.budget or 8.0)
         row = [workload.name]
-        row += [milliseconds(result, rival) for rival in (US, OURS, EAGER, PEER)]
+        row += [milliseconds(result, rival) for rival in (US, OURS, XLA, EAGER, PEER)]
         row += [ratio(result, rival) for rival in (US, PEER, EAGER)]
-        print(f"{workload.name}: {row[2]} ms, {row[-1]} of PyTorch's time", flush=True)
+        row.append(ratio(result, EAGER, XLA))
+        print(f"{workload.name}: {row[2]} ms, {row[-2]} of PyTorch's time", flush=True)
         rows.append([*row, two_digits(floor(result, operations)), two_digits(goal)])
         if EAGER in result.samples and result.ratio(OURS, EAGER) > goal:
             missed.append(slowest(workload.name, steps[OURS]))
-    head = ("ms", US, OURS, EAGER, PEER, "/ edutorch", "/ torch.compile", "/ PyTorch", "floor",
-            "goal")  # fmt: skip
+    head = ("ms", US, OURS, XLA, EAGER, PEER, "/ edutorch", "/ torch.compile", "/ PyTorch",
+            "XLA / PyTorch", "floor", "goal")  # fmt: skip
     return "\n\n".join([report.table(head, rows), *missed])
 
 
@@ -116,5 +121,6 @@ def milliseconds(result: Result, name: str) -> str:
     return f"{result.median(name) * 1e3:.3f}" if name in result.samples else "-"
 
 
-def ratio(result: Result, against: str) -> str:
-    return f"{result.ratio(OURS, against):.2f}" if against in result.samples else "-"
+def ratio(result: Result, against: str, name: str = OURS) -> str:
+    known = against in result.samples and name in result.samples
+    return f"{result.ratio(name, against):.2f}" if known else "-"

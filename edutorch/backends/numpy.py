@@ -43,6 +43,7 @@ class Backend:
     has_elements = True  # whether its arrays have elements (those of `meta` have shapes only)
     checks_access = True  # whether its arrays refuse wrong indices, and writes into expanded ones
     checks_later = False  # whether indices are checked without waiting (see `pending_checks.py`)
+    defers_checks = False  # whether a check of values is told later (see `defer_check`)
     xp: ModuleType | Any
     array_type: type
     kernels = ""  # the device whose kernels compute with its arrays, besides the CPU's
@@ -147,6 +148,10 @@ class Backend:
 
     def synchronize(self) -> None:
         """Wait until the device has finished all work."""
+
+    def defer_check(self, failed: Array) -> None:
+        """Note a check that fails if an element of `failed` is True; it is told later."""
+        raise NotImplementedError
 
 
 def add_at(target: np.ndarray, index: Any, values: Array) -> None:

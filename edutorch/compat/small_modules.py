@@ -20,6 +20,7 @@ from edutorch.backends.device import device
 from edutorch.core import return_types
 from edutorch.core.autograd.graph import RemovableHandle
 from edutorch.core.storage import TypedStorage, UntypedStorage
+from edutorch.errors import DeviceError
 from edutorch.nn.parallel import DistributedDataParallel
 from edutorch.settings import get_num_threads
 from edutorch.version import TorchVersion, __version__
@@ -76,12 +77,70 @@ def is_current_stream_capturing() -> bool:
     return False
 
 
-NULL_DEVICE = (is_available, device_count, manual_seed, empty_cache)
+class NoDeviceError(DeviceError, AssertionError):
+    """A question to a device that is not there."""
 
-add_module("mps", "`torch.mps`: Apple GPUs, which are not supported.", *NULL_DEVICE)
+
+def without_device(name: str, message: str) -> Callable[..., Any]:
+    """Return the function `name` of a device that is not there: it raises, as PyTorch's does."""
+
+    def function(*args: Any, **named: Any) -> Any:
+        raise NoDeviceError(name, message, hint="device='cpu' is the computer's own processor")
+
+    function.__name__ = function.__qualname__ = name.rpartition(".")[2]
+    function.__doc__ = "Raise NoDeviceError: there is no such device."
+    return function
+
+
+def answering(name: str, answer: Callable[[], Any]) -> Callable[..., Any]:
+    """Return the function `name` of a device that is not there, with its only answer."""
+
+    def function(*args: Any, **named: Any) -> Any:
+        return answer()
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return {answer()!r}: there is no such device."
+    return function
+
+
+NULL_DEVICE = (is_available, device_count, manual_seed)
+IN_MPS = {
+    "synchronize": "deviceSynchronize",
+    "empty_cache": "emptyCache",
+    "current_allocated_memory": "getCurrentAllocatedMemory",
+    "driver_allocated_memory": "getDriverAllocatedMemory",
+    "recommended_max_memory": "getRecommendedMaxMemory",
+    "seed": "getDefaultGenerator",
+    "get_rng_state": "getDefaultGenerator",
+    "set_rng_state": "getDefaultGenerator",
+    "set_per_process_memory_fraction": "setMemoryFraction",
+}
+"""Functions of `torch.mps` that need a device, and what its error calls them."""
+
+IN_XPU = (
+    "current_device", "current_stream", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_rng_state", "init", "initial_seed", "mem_get_info",
+    "set_rng_state", "synchronize",
+)  # fmt: skip
+"""Functions of `torch.xpu` that need a device."""
+
+XPU_ANSWERS: dict[str, Callable[[], Any]] = {
+    "is_bf16_supported": bool, "is_initialized": bool, "is_tf32_supported": bool,
+    "max_memory_allocated": int, "max_memory_reserved": int, "memory_allocated": int,
+    "memory_reserved": int, "get_arch_list": list, "get_rng_state_all": list, "memory_stats": dict,
+}  # fmt: skip
+"""Functions of `torch.xpu` that say that there is nothing: False, 0, [] or {}."""
+
+add_module(
+    "mps", "`torch.mps`: Apple GPUs, which are not supported.", *NULL_DEVICE,
+    *(without_device(f"mps.{_name}", f"Cannot execute {_inside}() without MPS backend.")
+      for _name, _inside in IN_MPS.items()),
+)  # fmt: skip
 add_module(
     "xpu", "`torch.xpu`: Intel GPUs, which are not supported.", *NULL_DEVICE, manual_seed_all,
-    is_current_stream_capturing,
+    empty_cache, is_current_stream_capturing,
+    *(without_device(f"xpu.{_name}", "Torch not compiled with XPU enabled") for _name in IN_XPU),
+    *(answering(_name, _answer) for _name, _answer in XPU_ANSWERS.items()),
 )  # fmt: skip
 add_module(
     "backends.mps", "`torch.backends.mps`: Apple GPUs, which are not supported.",
@@ -138,11 +197,45 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return device(backends.ACCELERATOR) if cuda.is_available() else None
 
 
+def of_accelerator(name: str, in_cuda: str) -> Callable[..., Any]:
+    """Return a function of `torch.accelerator`: that of `torch.cuda` if there is a GPU."""
+
+    def function(*args: Any, **named: Any) -> Any:
+        if not cuda.is_available():
+            raise DeviceError(
+                f"accelerator.{name}", "Cannot access accelerator device when none is available.",
+                hint="ask torch.accelerator.is_available() first",
+            )  # fmt: skip
+        return getattr(cuda, in_cuda)(*args, **named)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`torch.cuda.{in_cuda}`. Raises: DeviceError: there is no GPU."
+    return function
+
+
+IN_CUDA = {
+    "current_device_index": "current_device",
+    "current_device_idx": "current_device",
+    "set_device_index": "set_device",
+    "set_device_idx": "set_device",
+    "get_memory_info": "mem_get_info",
+    "device_index": "device",
+    **{
+        name: name
+        for name in (
+            "current_stream", "empty_cache", "get_device_capability", "max_memory_allocated",
+            "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+            "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_stream",
+            "synchronize",
+        )
+    },
+}  # fmt: skip
+"""The functions of `torch.accelerator`, and their names in `torch.cuda`."""
+
 add_module(
     "accelerator", "`torch.accelerator`: the GPU, whoever made it. Only NVIDIA's are supported.",
-    cuda.is_available, cuda.device_count, cuda.synchronize, cuda.empty_cache,
-    cuda.memory_allocated, cuda.memory_reserved, current_accelerator,
-    current_device_index=cuda.current_device, set_device_index=cuda.set_device,
+    cuda.is_available, cuda.device_count, current_accelerator,
+    *(of_accelerator(_name, _in_cuda) for _name, _in_cuda in IN_CUDA.items()),
 )  # fmt: skip
 
 

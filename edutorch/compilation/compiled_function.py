@@ -19,14 +19,14 @@ from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..errors import EdutorchError, user_location, warn
 from ..fx.capture import CaptureSession
 from ..fx.capture_patches import current_tracer
-from ..fx.captured_graph import argument_names
+from ..fx.captured_graph import Captured, argument_names
 from ..modes import DEFAULT, NO_GRAD, Modes, current
 from ..nn import Module
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
 from .compiled_version import CompiledVersion
 from .guards import ARRAYS, Guards, describe
 from .pipeline import graph_compiler
-from .xla import XlaError
+from .xla import XlaCheckError, XlaError
 
 __all__ = ["BreakError", "Compiled", "OptimizedModule", "compile", "reset"]
 
@@ -117,6 +117,8 @@ class Compiled:
         place = user_location() if entry.writes else None
         try:
             return entry.run(leaves, place)  # type: ignore[arg-type]
+        except XlaCheckError:  # nothing is written: the function itself says what is wrong
+            return self.function(*args, **kwargs)
         except (*ARRAY_ERRORS, XlaError) as error:
             if entry.writes:  # they may be half done: running it again would do them twice
                 raise
@@ -161,11 +163,20 @@ class Compiled:
             result = captured.result
             names = argument_names(self.function, args, kwargs)
             guards = Guards(captured, leaves, spec, names, guards_before)
-            self.entries.insert(0, CompiledVersion(self.title, captured, guards, self.make))
+            self.entries.insert(0, self.version(captured, guards))
             if captured.reasons:
                 self.report(captured.reasons)
                 self.given_up = captured.changes
             return result
+
+    def version(self, captured: Captured, guards: Guards) -> CompiledVersion:
+        """Compile a captured graph; if XLA cannot, the version only knows the reason."""
+        try:
+            return CompiledVersion(self.title, captured, guards, self.make)
+        except XlaError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            captured.reasons.append((f"{error.message}{hint}", error.arguments.get("line", "?")))
+            return CompiledVersion(self.title, captured, guards, self.make)
 
     def report(self, reasons: list[tuple[str, str]]) -> None:
         """Warn once why a version is not compiled.

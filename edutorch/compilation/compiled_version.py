@@ -130,6 +130,8 @@ class CompiledVersion:
         self.constant_tensors = [
             input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs
         ]
+        if hasattr(self.forward, "bind"):  # what is the same tensor in every call may stay there
+            self.forward.bind(self.constant_tensors)
         self.argument_positions = [
             (position, input_.index) for position, input_ in enumerate(self.inputs)
             if input_.kind == "argument"

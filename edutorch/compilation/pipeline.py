@@ -29,7 +29,7 @@ from .fusion import group_values
 from .lowering import build_program
 from .memory_planning import ALIGNMENT, plan_memory
 from .program_codegen import Fused, program_text
-from .xla import Xla
+from .xla import Xla, require_jax
 
 __all__ = ["BACKENDS", "BackendError", "Lowered", "graph_compiler", "lower"]
 
@@ -214,7 +214,7 @@ def edutorch_backend(graph: Graph) -> Run:
         return run_on_arrays(graph)
 
 
-BACKENDS: dict[str, Callable[[Graph], Run]] = {
+BACKENDS: dict[str, Callable[..., Run]] = {
     "edutorch": edutorch_backend,
     "inductor": edutorch_backend,
     "eager": run_on_arrays,
@@ -247,12 +247,29 @@ def graph_compiler(settings: dict[str, Any]) -> Callable[[Graph], Run]:
                 hint=f"the backends are {', '.join(BACKENDS)}; or give a function of "
                 "(graph_module, example_inputs)",
             )  # fmt: skip
+        if backend == "jax":
+            return xla_compiler(settings.get("options"))
         return lambda graph: BACKENDS[backend](standard(graph))
     if not callable(backend):
         raise BackendError(
             "compile", f"`backend` must be a name or a function, got {type(backend).__name__}"
         )
     return lambda graph: compile_by_user_backend(backend, standard(graph))
+
+
+def xla_compiler(options: dict[str, Any] | None) -> Callable[[Graph], Run]:
+    """Return the function that compiles a captured graph by XLA.
+
+    Raises: BackendError: an option is unknown. MissingExtraError: JAX is not there.
+    """
+    unknown = sorted(set(options or {}) - {"data_parallel"})
+    if unknown:
+        raise BackendError(
+            "compile",
+            f'Unexpected optimization option {unknown[0]}, backend="jax" has data_parallel',
+        )
+    require_jax()
+    return lambda graph: BACKENDS["jax"](standard(graph), options)
 
 
 class CapturedModule(GraphModule):

@@ -1,301 +1,323 @@
-"""`backend="jax"`: the same graph, compiled and run by XLA.
+"""`backend="jax"`: a captured graph, compiled and run by XLA.
 
-A definition takes the array library as its first argument; here that is JAX's NumPy. JAX arrays
-are immutable, and some definitions write into arrays that they have just created. So each array is
-wrapped in a `Cell`, in which a write replaces the array.
+The definitions of the ops run once on arrays of a trace (`backends/xla.py`), and XLA compiles what
+they compute. What the function writes (parameters, the state of an optimizer) stays in XLA's memory
+from call to call, and is updated there in place; the tensors get a copy of it after each call.
 """
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Sequence
+import importlib.metadata
+import importlib.util
+import re
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.numpy import Array, Namespace
-from ..errors import EdutorchError, missing_extra
+from ..backends.xla import LEAST_VERSION, XlaBackend, import_jax
+from ..backends.xla_array import XlaArray, XlaError, XlaNumber, unwrap
+from ..core.autograd.versions import VersionCounter
+from ..core.tensor import Tensor
+from ..errors import missing_extra
 from ..fx import Graph, Node, map_aggregate, map_arg, primitives
+from .xla_functions import LOWERINGS, function_for
 
-__all__ = ["Xla", "XlaError"]
-
-
-class XlaError(EdutorchError, NotImplementedError):
-    """A graph does something that XLA does not support."""
+__all__ = ["Xla", "XlaCheckError", "XlaError", "require_jax"]
 
 
-def import_jax() -> Any:
-    """Return JAX.
+class XlaCheckError(XlaError):
+    """A check that a compiled program makes has failed; nothing has been written."""
 
-    Raises: MissingExtraError: it is not installed.
+
+def require_jax() -> None:
+    """Do nothing if JAX can be used here. It is not imported, which would take half a second.
+
+    Raises: MissingExtraError: it is not installed, or too old.
     """
-    try:
-        import jax
-    except ImportError:
-        raise missing_extra("jax", 'compile(backend="jax")', "jax is not installed") from None
-    return jax
+    if importlib.util.find_spec("jax") is None:
+        raise missing_extra("jax", 'compile(backend="jax")', "jax is not installed")
+    version = importlib.metadata.version("jax")
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < LEAST_VERSION:
+        least = ".".join(map(str, LEAST_VERSION))
+        raise missing_extra("jax", 'compile(backend="jax")', f"jax {version} is older than {least}")
 
 
-class Cell:
-    """A mutable reference to a JAX array, with the interface of a NumPy array."""
+class Kept(NamedTuple):
+    """An input that is in XLA's memory already, and what must be unchanged for it to be right."""
 
-    __slots__ = ("array", "is_view")
-    __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None
-
-    def __init__(self, array: Array, is_view: bool = False) -> None:
-        self.array, self.is_view = array, is_view
-
-    shape = property(lambda self: self.array.shape)
-    ndim = property(lambda self: self.array.ndim)
-    size = property(lambda self: self.array.size)
-    dtype = property(lambda self: np.dtype(self.array.dtype))
-    itemsize = property(lambda self: self.dtype.itemsize)
-    T = property(lambda self: Cell(self.array.T))
-    real = property(lambda self: Cell(self.array.real))
-    imag = property(lambda self: Cell(self.array.imag))
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self.array, name)
-        return (
-            (lambda *a, **k: wrap_cells(method(*unwrap(a), **unwrap(k))))
-            if callable(method)
-            else method
-        )
-
-    def __getitem__(self, index: object) -> Cell:
-        return Cell(self.array[unwrap(index)], is_view=True)
-
-    def __setitem__(self, index: object, values: object) -> None:
-        if self.is_view:
-            # JAX's `x[i]` is a copy: the write would be lost.
-            raise XlaError("compile", "a definition writes into a part of an array")
-        # The cell gets a new array; whoever shares the cell sees it.
-        self.array = self.array.at[unwrap(index)].set(unwrap(values))
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __bool__(self) -> bool:
-        return bool(self.array)
-
-
-def _operators() -> None:
-    for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
-        function = getattr(operator, f"__{name}__")
-        setattr(Cell, f"__{name}__", lambda a, b, f=function: wrap_cells(f(a.array, unwrap(b))))
-        setattr(Cell, f"__r{name}__", lambda a, b, f=function: wrap_cells(f(unwrap(b), a.array)))
-    for name in "lt le gt ge eq ne".split():
-        function = getattr(operator, name)
-        setattr(Cell, f"__{name}__", lambda a, b, f=function: wrap_cells(f(a.array, unwrap(b))))
-    for name in "neg pos abs invert".split():
-        function = getattr(operator, name)
-        setattr(Cell, f"__{name}__", lambda a, f=function: wrap_cells(f(a.array)))
-
-
-_operators()
-
-
-def unwrap(x: object) -> Any:
-    """Unwrap cells, at any depth."""
-    return map_aggregate(x, lambda leaf: leaf.array if isinstance(leaf, Cell) else leaf)
-
-
-def wrap_cells(x: object) -> Any:
-    """Wrap arrays in cells, at any depth: qr and eigh return named tuples."""
-    return map_aggregate(x, wrap_cell)
-
-
-def wrap_cell(x: object) -> Any:
-    is_array = not isinstance(x, Cell) and hasattr(x, "dtype") and hasattr(x, "shape")
-    return Cell(x) if is_array else x
-
-
-class Functions:
-    """JAX's NumPy on cells: the `xp` that definitions get."""
-
-    def __init__(self, library: Namespace) -> None:
-        self._library = library
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._library, name)
-        if isinstance(attribute, type) or not callable(attribute):
-            return Functions(attribute) if type(attribute).__name__ == "module" else attribute
-        return Function(attribute)
-
-
-class Function:
-    """One function of it; a ufunc has `reduce`, too."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return wrap_cells(self.function(*unwrap(args), **unwrap(kwargs)))
-
-    def reduce(self, *args: Any, **kwargs: Any) -> Any:
-        """Reduce along an axis."""
-        return wrap_cells(self.function.reduce(*unwrap(args), **unwrap(kwargs)))
+    array: np.ndarray
+    version: int
+    value: Any
 
 
 class Xla:
     """A graph as a function that XLA has compiled: `outputs = lowered(inputs)`.
 
-    Raises: MissingExtraError: JAX is not installed. XlaError: the graph draws random numbers, or
-        an op needs something that JAX has not.
+    Args:
+        graph: flat and functional, with shapes and dtypes.
+        options: `data_parallel=True` splits the arguments over all devices, along axis 0.
+
+    Raises: MissingExtraError: JAX is not installed. XlaError: an op cannot be traced.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.jax = import_jax()
-        self.graph = graph
-        for node in graph.nodes:  # refused now, not at the first call
-            if node.meta.get("random"):
-                raise XlaError(
-                    "compile",
-                    f"`{node.name}` draws random numbers, which come from NumPy's generators",
-                    {"backend": "jax", "line": node.meta.get("line") or "unknown"},
-                    'draw them outside of the function, or use backend="edutorch"',
-                )
-        self._xp = Functions(self.jax.numpy)
-        self._compiled = self.jax.jit(self._traced)  # traced at the first call
+    def __init__(self, graph: Graph, options: dict[str, Any] | None = None) -> None:
+        require_jax()
+        self.jax, self.graph = import_jax(), graph
+        self.inputs = [node for node in graph.nodes if node.op == "placeholder"]
+        self.outputs: list[Node] = list(graph.output_node().args[0])  # type: ignore[arg-type]
+        self.draws = [node for node in graph.nodes if node.target is primitives.draw]
+        self.writes = dict(graph.writes)  # the input that an output is written into
+        self.donated = sorted(set(self.writes.values()))
+        self.others = [i for i in range(len(self.inputs)) if i not in self.writes.values()]
+        self.tensors: list[Tensor | None] = [None] * len(self.inputs)
+        self.kept: dict[int, Kept] = {}
+        self.is_parallel = bool((options or {}).get("data_parallel"))
+        self._lock = threading.Lock()
+        self._compile()
 
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """Compute the outputs, as NumPy arrays."""
+    def bind(self, tensors: Sequence[Tensor | None]) -> None:
+        """Tell which inputs are the same tensor in every call: they stay in XLA's memory."""
+        self.tensors = list(tensors)
+
+    # Compiling ------------------------------------------------------------------------------
+
+    def _compile(self) -> None:
+        start = time.perf_counter()
         with enable_x64(self.jax):  # or JAX would convert float64 to float32
-            outputs = self._compiled(list(inputs))
-            wanted = self.graph.output_node().args[0]
-            return [as_numpy(output, node) for output, node in zip(outputs, wanted, strict=True)]
+            jitted = self.jax.jit(self._traced, donate_argnums=0, **self._placement())
+            self.lowered = jitted.lower(*self._examples())
+            self._run = self.lowered.compile()
+        self.seconds = time.perf_counter() - start
 
-    run = __call__
+    def _examples(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return the shapes and dtypes of the program's three arguments."""
+        examples = [
+            np.float64(0) if node.meta.get("number")
+            else self.jax.ShapeDtypeStruct(node.meta["shape"], node.meta["dtype"])
+            for node in self.inputs
+        ]  # fmt: skip
+        drawn = [
+            self.jax.ShapeDtypeStruct(node.meta["shape"], node.meta["dtype"])
+            for node in self.draws
+        ]  # fmt: skip
+        return [examples[i] for i in self.donated], [examples[i] for i in self.others], drawn
 
-    @property
-    def code(self) -> str:
-        """The graph as JAX traces it (a jaxpr)."""
-        with enable_x64(self.jax):
-            examples = [
-                0.0 if node.meta.get("number")
-                else self.jax.ShapeDtypeStruct(node.meta["shape"], node.meta["dtype"])
-                for node in self.graph.nodes if node.op == "placeholder"
-            ]  # fmt: skip
-            return str(self.jax.make_jaxpr(self._traced)(examples))
+    def _placement(self) -> dict[str, Any]:
+        """Return where the arguments are: on one device, or split over all of them."""
+        if not self.is_parallel:
+            return {}
+        shard = self.jax.sharding
+        self.mesh = shard.Mesh(np.array(self.jax.devices()), ("batch",))
+        count = self.mesh.size
+        whole = shard.NamedSharding(self.mesh, shard.PartitionSpec())
+        rows = shard.NamedSharding(self.mesh, shard.PartitionSpec("batch"))
+        self.whole = whole
+        shardings = []
+        for node in self.inputs:
+            shape = node.meta.get("shape") or ()
+            is_split = "argument" in node.meta and bool(shape)
+            if is_split and shape[0] % count:
+                raise XlaError(
+                    "compile", f"{shape[0]} examples cannot be split over {count} devices",
+                    {"input": f"{node.name}, of shape {shape}"},
+                    f"give batches of a multiple of {count}, or leave out data_parallel=True",
+                )  # fmt: skip
+            shardings.append(rows if is_split else whole)
+        arguments = (
+            [shardings[i] for i in self.donated], [shardings[i] for i in self.others],
+            [whole] * len(self.draws),
+        )  # fmt: skip
+        return {"in_shardings": arguments, "out_shardings": whole}
 
-    def explain(self) -> str:
-        """Return a note: XLA decides itself what to fuse."""
-        return "XLA fuses by itself; `code` is what it was given"
-
-    def _traced(self, inputs: list[Any]) -> list[Any]:
+    def _traced(self, donated: list[Any], others: list[Any], drawn: list[Any]) -> Any:
         """Run the graph's definitions once, on JAX's tracers."""
-        values: dict[Any, Any] = {}
-        arguments = iter(inputs)
+        backend = XlaBackend()
+        values_in = dict(zip((*self.donated, *self.others), (*donated, *others), strict=True))
+        values: dict[Node, Any] = {
+            node: XlaNumber(values_in[i]) if node.meta.get("number") else values_in[i]
+            for i, node in enumerate(self.inputs)
+        } | dict(zip(self.draws, drawn, strict=True))
         for node in self.graph.nodes:
-            if node.op == "placeholder":
-                value = next(arguments)
-                values[node] = value if node.meta.get("number") else Cell(value)
-            elif node.op == "get_attr":
-                values[node] = wrap_cells(
-                    self.jax.numpy.asarray(self.graph.constants[str(node.target)])
-                )
-            elif node.op == "output":
-                return [unwrap(self._at(values, argument)) for argument in node.args[0]]
-            else:
-                values[node] = self._node(node, values)
-        raise XlaError("compile", "the graph has no output")
+            if node.op == "get_attr":
+                values[node] = self.jax.numpy.asarray(self.graph.constants[str(node.target)])
+            elif node.op == "call_function" and node not in values:
+                values[node] = self._node(backend, node, values)
+        failures = backend.failures
+        failed = self.jax.numpy.stack(failures).any() if failures else None
+        self.checks = len(failures)
+        outputs = [values[node] for node in self.outputs]
+        return [value.value if isinstance(value, XlaNumber) else value for value in outputs], failed
 
-    def _at(self, values: dict[Any, Any], x: object) -> Any:
-        return map_arg(x, values.__getitem__)
+    def _node(self, backend: XlaBackend, node: Node, values: dict[Node, Any]) -> Any:
+        """Trace one node; its result as arrays of JAX."""
 
-    def _node(self, node: Node, values: dict[Any, Any]) -> Any:
-        args, kwargs = self._at(values, node.args), self._at(values, node.kwargs)
+        def operand(used: Node) -> Any:
+            # A new array for each reader: what it writes into its operands is its own business.
+            return backend.wrap_all(values[used])
+
+        args, kwargs = map_arg(node.args, operand), map_arg(node.kwargs, operand)
         target: Any = node.target
         op = getattr(target, "op", None)
         try:
-            # The index may hold cells.
-            if op is not None and op.name == "getitem":
-                return Cell(args[0].array[unwrap(kwargs["index"])])
-            # Definitions ask for strides, and a tracer has none.
-            if op is not None and op.name in SHAPE_OPS:
-                return Cell(
-                    SHAPE_OPS[op.name](self.jax.numpy, args[0].array, tuple(node.meta["shape"]))
-                )
-            if op is not None:
-                return wrap_cells(op.forward(self._xp, *args, **kwargs))
-            return wrap_cells(self._function(target)(*args, **kwargs))
-        except (*JAX_ERRORS, self.jax.errors.JAXTypeError) as error:
-            reason = str(error).splitlines()[0]
-            raise XlaError(
-                "compile",
-                f"`{node.name}` cannot be run by XLA: {reason}",
-                {"backend": "jax", "line": node.meta.get("line") or "unknown"},
-                'leave it out of the compiled function, or use backend="edutorch"',
-            ) from error
+            if op is None:
+                result = function_for(target, backend)(*args, **kwargs)
+            else:
+                own = LOWERINGS.get(op.name)
+                result = None if own is None else own(*args, **kwargs)
+                if result is None:
+                    result = op.forward(backend.xp, *args, **kwargs)
+            return self._checked(node, unwrap_result(result))
+        except (*TRACE_ERRORS, self.jax.errors.JAXTypeError) as error:
+            if isinstance(error, XlaError) and error.arguments.get("backend"):
+                raise
+            raise untraceable(node, error) from error
 
-    def _function(self, target: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the JAX counterpart of a function that is not an op."""
-        replacement = JAX_PRIMITIVES.get(target)
-        if replacement is not None:
-            return replacement
-        if hasattr(target, "rule"):  # a derivative rule: the definition, not our kernel
-            return target.definition
-        if target is operator.getitem or target.__module__ in ("_operator", "operator"):
-            return lambda *args: wrap_cells(target(*unwrap(args)))
-        if (
-            target.__module__ == "math"
-            or isinstance(target, np.ufunc)
-            or hasattr(np, target.__name__)
-        ):
-            return getattr(self._xp, MATH.get(target.__name__, target.__name__))
-        raise XlaError("compile", f"{target.__name__} has no counterpart in JAX")
+    def _checked(self, node: Node, value: Any) -> Any:
+        """Return a node's value, in the dtype that the captured call had.
+
+        Raises: XlaError: it has another shape.
+        """
+        shape, dtype = node.meta.get("shape"), node.meta.get("dtype")
+        if shape is None or not hasattr(value, "dtype"):
+            return value
+        if tuple(value.shape) != tuple(shape):
+            raise XlaError("compile", f"XLA gives the shape {tuple(value.shape)}, not {shape}")
+        return value if value.dtype == dtype else value.astype(dtype)
+
+    # Running --------------------------------------------------------------------------------
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Compute the outputs, as NumPy arrays; what is written is written into its input.
+
+        Raises: XlaCheckError: a check of the program fails; nothing is written.
+        """
+        with self._lock, enable_x64(self.jax):
+            generators = self._generators()
+            states = [generator.random.get_state() for generator in generators]
+            drawn = [self._draw(*node.args) for node in self.draws]
+            values_in = [self._input(i, array) for i, array in enumerate(inputs)]
+            outputs, failed = self._run(
+                [values_in[i] for i in self.donated], [values_in[i] for i in self.others], drawn
+            )
+            if failed is not None and failed:
+                for generator, state in zip(generators, states, strict=True):
+                    generator.random.set_state(state)
+                for i in self.donated:  # their memory is gone
+                    self.kept.pop(i, None)
+                raise XlaCheckError("compile", "a check of the compiled function fails")
+            return [self._output(i, value, inputs) for i, value in enumerate(outputs)]
+
+    run = __call__
+
+    @staticmethod
+    def _draw(generator: Any, how: Any, *args: Any) -> Any:
+        """Draw on the CPU, in the order of the graph: these are the numbers of an eager call."""
+        return getattr(generator.random, how)(*args)
+
+    def _generators(self) -> list[Any]:
+        """Return the generators that the graph draws from."""
+        return list({id(node.args[0]): node.args[0] for node in self.draws}.values())
+
+    def _input(self, position: int, array: Any) -> Any:
+        """Return what the program gets for an input: what XLA has already, if it is unchanged."""
+        tensor = self.tensors[position]
+        if self.inputs[position].meta.get("number"):
+            return np.float64(array)
+        if tensor is None or tensor._array is not array:
+            return array
+        version = version_of(tensor)
+        kept = self.kept.get(position)
+        if kept is not None and kept.array is array and kept.version == version:
+            return kept.value
+        place = (self.whole,) if self.is_parallel else ()
+        value = self.jax.device_put(np.array(array), *place)
+        if version is not None:
+            self.kept[position] = Kept(array, version, value)
+        return value
+
+    def _output(self, position: int, value: Any, inputs: Sequence[Any]) -> Any:
+        """Return an output as a NumPy array, and keep what the next call needs."""
+        number = self.writes.get(position)
+        if number is None:
+            if self.outputs[position].meta.get("number"):
+                return value.item()
+            return np.array(value)  # a copy, because JAX's memory is read-only
+        array, tensor = inputs[number], self.tensors[number]
+        np.copyto(array, np.asarray(value))
+        self.kept.pop(number, None)
+        if tensor is not None and tensor._array is array:
+            version = version_of(tensor)
+            if version is not None:  # the caller counts this write
+                self.kept[number] = Kept(array, version + 1, value)
+        return array
+
+    # Inspection -----------------------------------------------------------------------------
+
+    @property
+    def code(self) -> str:
+        """The program that XLA was given (StableHLO)."""
+        return self.lowered.as_text()
+
+    def explain(self) -> str:
+        """Return what was compiled: XLA decides itself what to fuse."""
+        shapes = ", ".join(
+            f"{node.name} {tuple(node.meta['shape'])}"
+            for node in self.inputs if "argument" in node.meta
+        )  # fmt: skip
+        lines = [
+            f"compiled by XLA in {self.seconds:.2f} s for {shapes or 'its inputs'}; "
+            "XLA fuses by itself, `code` is what it was given",
+            f"{len(self.donated)} inputs are updated in XLA's memory, "
+            f"{self.checks} checks are made by the program, {len(self.draws)} draws of numbers",
+        ]
+        if self.is_parallel:
+            lines.append(f"the arguments are split over {self.mesh.size} devices, along axis 0")
+        return "\n".join(lines)
 
 
-JAX_ERRORS = (TypeError, AttributeError, NotImplementedError, LookupError, ValueError)
-MATH = {"pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
-SHAPE_OPS: dict[str, Callable[..., Any]] = {
-    "expand": lambda xp, x, shape: xp.broadcast_to(x, shape),
-    **dict.fromkeys(
-        ("reshape", "view", "unsqueeze", "squeeze", "flatten"),
-        lambda xp, x, shape: xp.reshape(x, shape),
-    ),
-}
-"""Ops whose definition depends on NumPy's memory layout; the graph has the result's shape."""
+TRACE_ERRORS = (
+    TypeError, AttributeError, NotImplementedError, LookupError, ValueError, XlaError, RuntimeError,
+)  # fmt: skip
+"""What definitions and JAX raise while a node is traced."""
 
 
-def copy_with(x: Cell, index: object, values: object) -> Cell:
-    """Return a copy with values set at an index."""
-    return Cell(x.array.at[unwrap(index)].set(unwrap(values)))
+def untraceable(node: Node, error: Exception) -> XlaError:
+    """Return the error for a node that cannot be traced, with its op and the user's line."""
+    reason = getattr(error, "message", None) or str(error).splitlines()[0]
+    target: Any = node.target
+    name = getattr(getattr(target, "op", None), "public_name", None) or node.name
+    return XlaError(
+        "compile",
+        f"`{name}` cannot be run by XLA: {reason}",
+        {"backend": "jax", "line": node.meta.get("line") or "unknown"},
+        'leave it out of the compiled function, or use backend="edutorch"',
+    )
 
 
-def copy_with_added(x: Cell, index: object, values: object) -> Cell:
-    """Return a copy with values added at an index, which may repeat."""
-    return Cell(x.array.at[unwrap(index)].add(unwrap(values)))
+def unwrap_result(result: Any) -> Any:
+    """Return a node's result with JAX's arrays; numbers stay what they are."""
+    return map_aggregate(result, lambda leaf: unwrap(leaf) if isinstance(leaf, XlaArray) else leaf)
 
 
-JAX_PRIMITIVES: dict[Any, Callable[..., Any]] = {
-    primitives.set_item: copy_with,
-    primitives.scatter_add: copy_with_added,
-    primitives.take: lambda x, index: Cell(x.array[unwrap(index)]),
-    primitives.copy: lambda x: Cell(x.array),
-    primitives.cast: lambda x, dtype: Cell(x.array.astype(dtype)),
-    # 0 * x has the shape and the dtype.
-    primitives.fill_like: lambda x, values: Cell(0 * x.array + unwrap(values)),
-    primitives.item: lambda x: x.array.reshape(()),
-    primitives.as_array: lambda number, dtype: Cell(0 * np.zeros((), dtype) + unwrap(number)),
-    math.pow: operator.pow,
-}
-"""The JAX counterparts of graph functions that are not ops."""
+def version_of(tensor: Tensor) -> int | None:
+    """Return how often a tensor's memory was written; None: nobody counts that."""
+    writes = tensor._writes
+    if tensor._array.__class__ is not np.ndarray:  # NumPy may write into it, too
+        return None
+    if writes is None:
+        return 0
+    return writes.count if writes.__class__ is VersionCounter else None
 
 
-def as_numpy(value: Array, node: Node) -> Any:
-    """Return an output as a NumPy array; a copy, because JAX's memory is read-only."""
-    meta = getattr(node, "meta", {})
-    return value.item() if meta.get("number") else np.array(value)
-
-
-def enable_x64(jax: ModuleType) -> Any:
+def enable_x64(jax: ModuleType) -> AbstractContextManager[Any]:
     """Enable float64 and int64 in JAX inside the block."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
-    import jax.experimental  # where it was before JAX 0.8
+    import jax.experimental as experimental  # where it was before JAX 0.8
 
-    return jax.experimental.enable_x64(True)
+    return experimental.enable_x64(True)

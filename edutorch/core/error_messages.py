@@ -355,8 +355,13 @@ def is_any_true(condition: Any) -> bool:
     On the device `meta` there are no elements, and so none that a check could object to.
     """
     array = getattr(condition, "_array", condition)
-    is_scalar = isinstance(array, np.generic | bool)
-    return bool(array) if is_scalar else backends.has_elements(array) and bool(condition.any())
+    if isinstance(array, np.generic | bool):
+        return bool(array)
+    backend = backends.of(array)
+    if backend.defers_checks:  # no answer yet: if it is yes, the backend tells later
+        backend.defer_check(array)
+        return False
+    return backend.has_elements and bool(condition.any())
 
 
 def overlap_error(op: str, target: Tensor) -> ShapeError:

@@ -18,7 +18,7 @@ from .. import backends
 from ..backends import has_elements
 from ..backends.numpy import Array
 from ..backends.pending_checks import MakeError, check_later, clamped
-from ..core.error_messages import valid_indices
+from ..core.error_messages import is_any_true, valid_indices
 from ..errors import DimError
 
 NO_INDEX = (
@@ -100,7 +100,7 @@ def checked_array(
             return clamped(backend, index, -size, size - 1)
         return check_later(backend, "index", index, -size, size - 1, later_error(shape, axis))
     outside = (index < -size) | (index >= size)
-    if bool(outside.any()):
+    if is_any_true(outside):
         element = int(index[outside].reshape(-1)[0])
         raise IndexError(f"index {element} is out of bounds for axis {axis} with size {size}")
     return index

@@ -6,25 +6,24 @@ What is tested is our side: which function is called with which arrays, and what
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
 import math
 import operator
-import sys
 import types
 
 import numpy as np
 import pytest
 
 import edutorch as torch
-from edutorch import fx
-from edutorch.compilation.xla import (
-    Cell,
-    Function,
-    Functions,
-    Xla,
-    XlaError,
-    unwrap,
-    wrap_cells,
-)
+from edutorch import backends, fx
+from edutorch.backends import xla as xla_backend
+from edutorch.backends.xla import XlaBackend
+from edutorch.backends.xla_array import XlaArray, XlaError, XlaNumber, unwrap
+from edutorch.compilation import pipeline, xla, xla_functions
+from edutorch.compilation.xla import Xla
+from edutorch.errors import MissingExtraError
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
 from tests.compilation.graphs import Random, graph_of
@@ -92,15 +91,34 @@ def jax(monkeypatch):
         yield
 
     library = types.SimpleNamespace(
-        numpy=JaxNumpy(), errors=types.SimpleNamespace(JAXTypeError=TypeError),
-        jit=lambda function: lambda inputs: function([frozen(np.asarray(x)) for x in inputs]),
-        enable_x64=enable_x64, wide=wide,
+        numpy=JaxNumpy(), errors=types.SimpleNamespace(JAXTypeError=TypeError), jit=Jitted,
+        enable_x64=enable_x64, wide=wide, device_put=immutable,
         ShapeDtypeStruct=lambda shape, dtype: immutable(np.ones(shape, dtype)),
-        make_jaxpr=lambda function: lambda examples: f"of {[np.shape(x) for x in examples]}: "
-        f"{[np.shape(x) for x in function(examples)]}",
     )  # fmt: skip
-    monkeypatch.setitem(sys.modules, "jax", library)
+    for module in (xla, xla_backend, xla_functions):
+        monkeypatch.setattr(module, "import_jax", lambda: library)
+    for module in (xla, pipeline):
+        monkeypatch.setattr(module, "require_jax", lambda: None)
     return library
+
+
+class Jitted:
+    """A program that is traced when it is lowered, and again in each call."""
+
+    def __init__(self, function, **settings):
+        self.function, self.settings = function, settings
+
+    def lower(self, *examples):
+        self.function(*examples)
+        return self
+
+    def compile(self):
+        return lambda *arguments: self.function(
+            *([frozen(np.asarray(x)) for x in argument] for argument in arguments)
+        )
+
+    def as_text(self):
+        return f"a program {self.settings}"
 
 
 def check(graph, arrays):
@@ -120,14 +138,14 @@ def test_random_graphs(seed, jax):
     draw = np.random.default_rng(seed)
     arrays = [draw.normal(size=shape) for shape, _ in specs]
     check(graph_of(Random(seed).build, specs), arrays)
-    assert jax.wide == [True]
+    assert jax.wide == [True, True]  # to compile, and to run
 
 
 def test_definitions_that_write_into_what_they_made():
     graph = graph_of(losses, [((6, 4), "float32"), ((6,), "int64")])
     x = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
     lowered = check(graph, [x, np.array([0, 2, 3, 1, 1, 0])])
-    assert lowered.code == "of [(6, 4), (6,)]: [(), (6, 4), (6,), ()]"
+    assert lowered.code == "a program {'donate_argnums': 0}"
     assert "XLA fuses by itself" in lowered.explain()
 
 
@@ -206,67 +224,94 @@ def test_parts_and_shapes():
     check(graph_of(build, [((3, 4), "float32")]), [np.arange(12, dtype="float32").reshape(3, 4)])
 
 
-# Cells --------------------------------------------------------------------------------------------
+# Arrays -------------------------------------------------------------------------------------------
 
 
-def test_a_cell_is_what_definitions_expect_of_an_array():
+@pytest.fixture
+def backend():
+    return XlaBackend()
+
+
+def test_an_array_is_what_definitions_expect(backend):
     array = immutable(np.arange(6).reshape(2, 3) - 2)
-    cell, other = Cell(array), Cell(immutable(np.full((2, 3), 2)))
-    assert (cell.shape, cell.ndim, cell.size, len(cell)) == ((2, 3), 2, 6, 2)
-    assert (cell.dtype, cell.itemsize) == (np.dtype("int64"), 8)
+    x, other = backend.wrap(array), backend.wrap(immutable(np.full((2, 3), 2)))
+    assert (x.shape, x.ndim, x.size, len(x)) == ((2, 3), 2, 6, 2)
+    assert (x.dtype, x.itemsize, x.strides) == (np.dtype("int64"), 8, (24, 8))
     for name in "add sub mul truediv floordiv mod lt le gt ge eq ne and_ or_ xor".split():
         function = getattr(operator, name)
         for right, plain in ((other, np.full((2, 3), 2)), (2, 2)):
-            np.testing.assert_array_equal(function(cell, right).array, function(array, plain))
+            np.testing.assert_array_equal(function(x, right).values, function(array, plain))
     powers = immutable(np.arange(1, 7).reshape(2, 3))
     for name in "sub floordiv mod lshift rshift pow".split():  # a number on the left
         function = getattr(operator, name)
         expected = function(20, np.asarray(powers))
-        np.testing.assert_array_equal(function(20, Cell(powers)).array, expected)
+        np.testing.assert_array_equal(function(20, backend.wrap(powers)).values, expected)
     for name in "neg pos abs invert".split():
         function = getattr(operator, name)
-        np.testing.assert_array_equal(function(cell).array, function(array))
-    np.testing.assert_array_equal(cell.T.array, array.T)
-    np.testing.assert_array_equal((cell @ cell.T).array, array @ array.T)
-    np.testing.assert_array_equal(cell.sum(axis=1).array, array.sum(1))
-    assert bool(Cell(immutable(1))) and not bool(Cell(immutable(0)))
-    complex_cell = Cell(immutable([1 + 2j]))
-    assert (complex_cell.real.array, complex_cell.imag.array) == (1, 2)
+        np.testing.assert_array_equal(function(x).values, function(array))
+    np.testing.assert_array_equal((x @ x.T).values, array @ array.T)
+    np.testing.assert_array_equal(x.sum(axis=1).values, array.sum(1))
+    assert backends.of(x) is backend and backends.is_array(x)
+    assert torch.exp(x).dtype == np.float32  # the public op takes it
 
 
-def test_writing_into_a_cell_puts_another_array():
+def test_writes_into_views_are_seen_in_the_whole(backend):
     array = immutable(np.zeros((2, 3)))
-    cell = Cell(array)
-    cell[0, 1] = 5.0
-    cell[1] = Cell(immutable(ROW[:3]))
-    assert cell.array.tolist() == [[0, 5, 0], [1, 2, 3]]
+    x = backend.wrap(array)
+    x[0, 1] = 5.0
+    x[1] = backend.wrap(immutable(ROW[:3]))
+    x[0][2] = 7.0
+    x.T[0, 0] = 9.0
+    row = x.reshape(-1)
+    row[3:5] += 10
+    row[np.array([5])][0] = -1  # into a copy
+    assert x.values.tolist() == [[9, 5, 7], [11, 12, 3]]
+    assert row.values.tolist() == [9, 5, 7, 11, 12, 3]
     assert not array.any()
-    with pytest.raises(XlaError, match="writes into a part of an array"):
-        cell[0][1] = 1.0
-    assert cell[0].is_view and not cell.is_view
+    with pytest.raises(XlaError, match="writes into a view that XLA cannot write"):
+        backend.broadcast_to(x[:1], (4, 3))[0, 0] = 1
 
 
-def test_arrays_are_put_in_and_taken_out_at_any_depth():
+def test_values_are_not_known_while_a_definition_is_traced(backend):
+    x = backend.wrap(immutable(1.0))
+    for read in (
+        bool,
+        float,
+        int,
+        operator.index,
+        np.asarray,
+        lambda x: x.item(),
+        backend.to_numpy,
+    ):
+        with pytest.raises(XlaError, match="its definition reads"):
+            read(x)
+    with pytest.raises(XlaError, match="reads a value"):
+        bool(XlaNumber(immutable(1.0)))
+
+
+def test_numbers_take_the_dtype_of_the_array_beside_them(backend):
+    rate = XlaNumber(immutable(0.5)) * 2 + 1
+    x = backend.wrap(immutable(np.ones(2, "float32")))
+    for y in (x * rate, rate * x, backend.xp.multiply(x, rate)):
+        assert y.dtype == np.float32 and y.values.tolist() == [2, 2]
+    assert (backend.wrap(immutable(np.ones(2, int))) * rate).dtype == np.float64
+
+
+def test_checks_become_flags(backend):
+    index = backend.wrap(immutable(np.array([0, 4])))
+    rows = backend.wrap(immutable(np.ones((4, 2))))
+    torch.index_select(rows, 0, index)
+    assert [bool(failed) for failed in backend.failures] == [True]
+
+
+def test_arrays_are_taken_out_at_any_depth(backend):
     array = immutable(ROW)
-    deep = [(array, 1), {"a": 2}]
-    closed = wrap_cells(deep[:1])
-    assert type(closed[0][0]) is Cell and closed[0][1] == 1
-    assert wrap_cells(closed[0][0]) is closed[0][0]
-    assert unwrap({"a": closed, "b": (Cell(array),)})["b"][0] is array
-    assert unwrap(closed)[0][0] is array
-
-
-def test_functions_of_the_library_take_cells_and_the_rest_is_itself():
-    xp = Functions(np)
-    assert xp.pi == math.pi and xp.newaxis is None and xp.float32 is np.float32
-    assert type(xp.linalg) is Functions
-    array = immutable(ROW.reshape(2, 2))
-    assert type(xp.add) is Function and type(xp.linalg.det(Cell(array))) is Cell
-    np.testing.assert_array_equal(xp.add.reduce(Cell(array), axis=1).array, array.sum(1))
-    pair = xp.linalg.slogdet(Cell(array))
-    assert type(pair) is type(np.linalg.slogdet(np.eye(2)))
-    assert unwrap(pair) == np.linalg.slogdet(np.asarray(array))
-    assert pair[0].array == -1 and pair[1].array == pytest.approx(math.log(2))
+    x = backend.wrap(array)
+    plain = unwrap({"a": [(x, 1)], "b": (slice(x, None), x)})
+    assert plain["a"][0] == (array, 1) or plain["a"][0][0] is array
+    assert plain["b"][0].start is array and plain["b"][1] is array
+    pair = backend.xp.linalg.slogdet(backend.wrap(immutable(ROW.reshape(2, 2))))
+    assert type(pair) is type(np.linalg.slogdet(np.eye(2))) and type(pair[0]) is XlaArray
 
 
 # What is refused ----------------------------------------------------------------------------------
@@ -274,19 +319,25 @@ def test_functions_of_the_library_take_cells_and_the_rest_is_itself():
 
 def test_what_xla_cannot_do_is_named():
     with pytest.raises(XlaError, match="len has no counterpart in JAX"):
-        Xla(of_calls((len, ("x",), {})))([np.ones((3, 4)), 0.5])
+        Xla(of_calls((len, ("x",), {})))
     with pytest.raises(XlaError, match=r"(?s)`\w+` cannot be run by XLA: .*backend=\"edutorch\""):
-        Xla(of_calls((operator.matmul, ("x", "x"), {})))([np.ones((3, 4)), 0.5])
-    empty = fx.Graph()
-    empty.placeholder("x").meta.update(shape=(), dtype=np.dtype("float32"))
-    with pytest.raises(XlaError, match="the graph has no output"):
-        Xla(empty)._traced([np.ones(())])
-    random = of_calls((np.negative, ("x",), {"random": True}))
-    with pytest.raises(XlaError, match="draws random numbers, which come from NumPy's"):
-        Xla(random)
+        Xla(of_calls((operator.matmul, ("x", "x"), {})))
 
 
-def test_a_function_is_compiled_and_what_fails_runs_as_it_is_written():
+def test_jax_that_is_missing_or_old_is_told_when_compile_is_called(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r'pip install "edutorch\[jax\]"'):
+        torch.compile(len, backend="jax")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "there")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.4.30")
+    with pytest.raises(MissingExtraError, match=r"jax 0\.4\.30 is older than 0\.7"):
+        torch.compile(len, backend="jax")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.10.2")
+    torch.compile(len, backend="jax")
+
+
+def test_a_function_is_compiled():
     compiled = torch.compile(lambda x: (x * 1.5).exp(), backend="jax")
     x = torch.linspace(0, 1, 5)
     for _ in range(3):

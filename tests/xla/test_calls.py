@@ -1,0 +1,227 @@
+"""Compiled versions by shape, checks that fail, random numbers, and what cannot be compiled."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import edutorch as torch
+from edutorch import nn
+from edutorch.compilation.compiled_function import BreakError
+from edutorch.compilation.pipeline import BackendError
+from edutorch.nn import functional as F
+
+
+def warned(function, *args):
+    """Return the warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(*args)
+    return [str(warning.message) for warning in caught]
+
+
+def test_another_shape_is_compiled_once_more_and_a_known_one_is_not():
+    compiled = torch.compile(lambda x: (x * 2).tanh().sum(0), backend="jax")
+    for rows in (3, 5, 3, 5, 3):
+        x = torch.ones(rows, 2)
+        assert torch.allclose(compiled(x), (x * 2).tanh().sum(0))
+    assert len(compiled.entries) == 2 and len(compiled.retraces) == 1
+    text = compiled.explain()
+    assert "2 version(s)" in text
+    assert text.count("compiled by XLA") == 2 and "x (3, 2)" in text and "x (5, 2)" in text
+
+
+def test_the_first_call_compiles():
+    compiled = torch.compile(lambda x: x.exp(), backend="jax")
+    compiled(torch.ones(2))
+    assert "compiled by XLA" in compiled.explain()
+
+
+# Checks that fail -----------------------------------------------------------------------------
+
+
+def test_an_index_out_of_range_is_told_after_the_call():
+    table = nn.Embedding(4, 3)
+    compiled = torch.compile(lambda index: table(index) * 2, backend="jax")
+    index = torch.tensor([0, 3])
+    for _ in range(3):
+        assert torch.equal(compiled(index), table(index) * 2)
+    assert "1 checks are made by the program" in compiled.explain()
+    for wrong in ([0, 4], [-1, 2]):
+        with pytest.raises(IndexError) as caught:
+            compiled(torch.tensor(wrong))
+        with pytest.raises(IndexError) as eager:
+            table(torch.tensor(wrong))
+        assert str(caught.value) == str(eager.value)
+    assert torch.equal(compiled(index), table(index) * 2)  # and it goes on
+
+
+def test_a_step_whose_check_fails_writes_nothing():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(4, 3), nn.Dropout(0.5), nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+    def step(index):
+        optimizer.zero_grad()
+        loss = model(index).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled, index = torch.compile(step, backend="jax"), torch.tensor([0, 1, 3])
+    for _ in range(4):
+        compiled(index)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    state = torch.get_rng_state()
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        compiled(torch.tensor([0, 7, 1]))
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+    assert torch.equal(torch.get_rng_state(), state)
+    compiled(index)
+    assert not torch.equal(model[2].weight, before[2])
+
+
+@pytest.mark.parametrize("index", [[0, 2], [-3, 1]])
+def test_indexing_by_tensors_is_checked(index):
+    x = torch.arange(6.0).reshape(3, 2)
+    compiled = torch.compile(lambda x, i: x[i], backend="jax")
+    index = torch.tensor(index)
+    for _ in range(2):
+        assert torch.equal(compiled(x, index), x[index])
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        compiled(x, torch.tensor([0, 3]))
+
+
+def test_integer_division_by_zero_is_checked():
+    compiled = torch.compile(lambda x, y: x // y, backend="jax")
+    x, y = torch.tensor([7, -7]), torch.tensor([2, 2])
+    for _ in range(2):
+        assert torch.equal(compiled(x, y), x // y)
+    with pytest.raises(ZeroDivisionError):
+        compiled(x, torch.tensor([1, 0]))
+
+
+# Random numbers -------------------------------------------------------------------------------
+
+
+def test_the_same_seed_drops_the_same_elements_as_eagerly():
+    x = torch.ones(50)
+    compiled = torch.compile(lambda x: F.dropout(x, 0.5), backend="jax")
+    compiled(x)
+    torch.manual_seed(3)
+    results = [compiled(x) for _ in range(3)]
+    torch.manual_seed(3)
+    for result in results:
+        assert torch.equal(result, F.dropout(x, 0.5))
+    assert not torch.equal(results[0], results[1])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x, g: x + torch.rand(3, generator=g),
+        lambda x, g: x + torch.randn(3, generator=g),
+        lambda x, g: x + torch.randint(0, 9, (3,), generator=g),
+        lambda x, g: x[torch.randperm(3, generator=g)],
+        lambda x, g: x + torch.rand(3, generator=g) + torch.randn(3, generator=g),
+    ],
+)
+def test_draws_go_on_in_the_same_order(draw):
+    x = torch.arange(3.0)
+    source = torch.Generator().manual_seed(5)
+    compiled = torch.compile(lambda x: draw(x, source), backend="jax")
+    results = [compiled(x) for _ in range(3)]
+    assert len(compiled.entries) == 1 and not compiled.entries[0].reasons
+    again = torch.Generator().manual_seed(5)
+    for result in results:
+        assert torch.allclose(result, draw(x, again), atol=1e-6)
+    assert torch.equal(source.get_state(), again.get_state())
+
+
+# Dtypes and writes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int64", "complex64"])
+def test_dtypes_stay_what_they_are(dtype):
+    compiled = torch.compile(lambda x: (x * 3 + 1).sum(0), backend="jax")
+    x = torch.arange(6).reshape(3, 2).to(getattr(torch, dtype))
+    for _ in range(2):
+        y = compiled(x)
+        assert y.dtype == x.dtype
+        assert torch.allclose(y, (x * 3 + 1).sum(0))
+
+
+def test_writes_into_views_are_seen_in_the_whole():
+    def function(x):
+        y = x.clone()
+        y[1] = 5.0
+        y.t()[0, 2] = -1.0
+        y[:, 1].mul_(2)
+        y.view(-1)[0:2] += 1
+        return y
+
+    x = torch.arange(6.0).reshape(3, 2)
+    compiled = torch.compile(function, backend="jax")
+    for _ in range(3):
+        assert torch.equal(compiled(x), function(x))
+    assert not compiled.broken
+
+
+def test_an_argument_that_is_written_is_written():
+    compiled = torch.compile(lambda x: x.mul_(2), backend="jax")
+    x = torch.ones(3)
+    for _ in range(3):
+        compiled(x)
+    assert x.tolist() == [8.0, 8.0, 8.0]
+
+
+# What cannot be compiled ------------------------------------------------------------------------
+
+
+def value_dependent(x):
+    return x * 2 if x.sum() > 0 else x
+
+
+def printing(x):
+    print("side effect")
+    return x * 2
+
+
+def many_sizes(x):
+    return x[x > 0]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (value_dependent, "the way depends on the numbers of a tensor"),
+        (printing, "it prints"),
+        (many_sizes, "has a size that depends on the numbers"),
+    ],
+)
+def test_the_first_call_says_what_is_not_compiled_and_where(function, reason):
+    compiled = torch.compile(function, backend="jax")
+    (text,) = warned(compiled, torch.ones(3))
+    assert reason in text and "test_calls.py:" in text
+    assert warned(compiled, torch.ones(3)) == []
+    assert torch.equal(compiled(torch.ones(3)), function(torch.ones(3)))
+
+
+def untraceable(x):
+    return torch.linalg.lstsq(x, x, driver="gelsy").solution
+
+
+def test_an_op_that_cannot_be_traced_is_named_in_the_first_call():
+    compiled = torch.compile(untraceable, backend="jax")
+    (text,) = warned(compiled, torch.eye(2))
+    assert "cannot be run by XLA" in text and "test_calls.py:" in text
+    assert "runs as it is written" in text
+    assert torch.allclose(compiled(torch.eye(2)), torch.eye(2))
+    with pytest.raises(BreakError, match="cannot be run by XLA"):
+        torch.compile(untraceable, backend="jax", fullgraph=True)(torch.eye(2))
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(BackendError, match="data_parallel"):
+        torch.compile(value_dependent, backend="jax", options={"sharded": True})
