@@ -24,7 +24,7 @@ from ..modes import DEFAULT, NO_GRAD, Modes, current
 from ..nn import Module
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
 from .compiled_version import CompiledVersion
-from .guards import ARRAYS, Guards, describe
+from .guards import Guards, describe, is_guarded_array
 from .pipeline import graph_compiler
 from .xla import XlaCheckError, XlaError
 
@@ -361,14 +361,14 @@ def flat_spec(count: int) -> TreeSpec:
 def can_be_guarded(value: object) -> bool:
     """Whether an argument can be guarded: NumPy arrays and tensor subclasses cannot."""
     if isinstance(value, Tensor):
-        return value.__class__ in PLAIN_TENSORS and value._array.__class__ in ARRAYS
+        return value.__class__ in PLAIN_TENSORS and is_guarded_array(value._array)
     return not hasattr(value, "__array__")
 
 
 def unsupported_reason(value: object) -> str:
     """Return why an argument for which `can_be_guarded` is False prevents compilation."""
-    if isinstance(value, Tensor) and value.device.type != "cpu":
-        return f"a tensor is on the device {value.device}; only those on the CPU are compiled for"
+    if isinstance(value, Tensor) and value.device.type == "meta":
+        return "a tensor is on the device meta, which has no elements"
     class_name = type(value).__name__
     return f"an argument is of the class {class_name}; only plain tensors are compiled for"
 

@@ -18,7 +18,7 @@ from ..core.autograd.graph import LEAF
 from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..fx.captured_graph import Captured
 from ..fx.captured_state import describe_value
-from ..fx.traced_array import base_array, same_view
+from ..fx.traced_array import is_device_array, may_share_memory, memory_owner, same_view
 from ..modes import Modes, current
 from ..utils._pytree import TreeSpec
 
@@ -26,6 +26,11 @@ __all__ = ["Guards", "current_flags"]
 
 ARRAYS = {np.ndarray, Shared, Exported}
 VALUES = (int, float, bool, str, bytes, complex, type(None))
+
+
+def is_guarded_array(array: Any) -> bool:
+    """Whether the array of a tensor is one that a compiled version can be called with."""
+    return array.__class__ in ARRAYS or is_device_array(array)
 
 
 def current_flags() -> tuple[Any, ...]:
@@ -75,11 +80,11 @@ class Guards:
         writes = [captured.inputs[number] for number in captured.graph.writes.values()]
         self.pairs = bool(self.overlaps) or any(write.kind == "argument" for write in writes)
         self.owners = {
-            id(base_array(as_plain_array(write.tensor._array)))
+            memory_owner(as_plain_array(write.tensor._array))
             for write in writes
             if write.kind == "tensor"
         }
-        if self.owners & {id(owner) for owner in memory_owners(leaves)}:
+        if self.owners & set(memory_owners(leaves)):
             self.owners = set()  # so it was when the function was captured
 
     def needs_gradient(self, number: int) -> bool:
@@ -122,7 +127,7 @@ class Guards:
         # Quadratic, so only where a write makes it matter.
         if self.pairs and len(leaves) > 1 and overlapping_arguments(leaves) != self.overlaps:
             return "other arguments share their memory than before"
-        if self.owners and any(id(fixed) in self.owners for fixed in memory_owners(leaves)):
+        if self.owners and any(owner in self.owners for owner in memory_owners(leaves)):
             return "an argument shows memory that the function writes"
         if self.reach is not None:
             return self.reach.changed()  # the most expensive comparison comes last
@@ -163,13 +168,15 @@ def overlapping_arguments(leaves: list[Any]) -> list[tuple[int, int, bool]]:
         (i, j, first is second or same_view(first, second))
         for position, (i, first) in enumerate(arrays)
         for j, second in arrays[position + 1 :]
-        if first is second or np.may_share_memory(first, second)
+        if first is second or may_share_memory(first, second)
     ]
 
 
 def memory_owners(leaves: list[Any]) -> list[Any]:
-    """Return the arrays that own the memory of the arguments."""
-    return [base_array(as_plain_array(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)]
+    """Return what stands for the memory of each argument that is a tensor."""
+    return [
+        memory_owner(as_plain_array(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)
+    ]
 
 
 def describe_difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:

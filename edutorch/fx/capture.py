@@ -40,7 +40,7 @@ from .captured_graph import (
 from .captured_state import CapturedState
 from .graph import array_meta
 from .node import Argument, Node
-from .traced_array import TracedArray, TracedNumber, flatten_arrays
+from .traced_array import TracedArray, TracedNumber, address, flatten_arrays
 
 __all__ = ["CaptureSession", "capture"]
 
@@ -197,7 +197,7 @@ class CaptureSession:
         finally:
             self.patches.input_name = before
         if not isinstance(traced, TracedArray):
-            self.tracer.poison("an argument is not an ordinary tensor on the CPU")
+            self.tracer.poison("an argument is not an ordinary tensor")
             return self.tracer.placeholder(name, getattr(traced, "_values", traced))
         self.sources.setdefault(traced.node, Input("argument", name, index, tensor))
         return traced
@@ -261,7 +261,7 @@ class CaptureSession:
                 seen[id(value)] = index
                 traced: Any = value._array
                 if not isinstance(traced, TracedArray):
-                    tracer.poison("it returns a tensor that is not an ordinary one on the CPU")
+                    tracer.poison("it returns a tensor that is not an ordinary one")
                     captured.leaves.append(("value", value))
                     continue
                 captured.leaves.append(("tensor", len(nodes)))
@@ -324,7 +324,7 @@ class CaptureSession:
                     if moves and not self.tracer.options.keeps_branches:
                         self.tracer.poison("it returns a part like x[i], where i is a tensor")
                     held = array.held
-                    offset = held.ctypes.data - traced.held.ctypes.data
+                    offset = address(held) - address(traced.held)
                     output.shares = number
                     output.view = (held.shape, held.strides, offset, held.dtype)
                     break

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import as_plain_array
+from .. import backends
+from ..backends import Backend
+from ..backends.numpy import Array, as_plain_array
 from ..core.autograd.engine import Engine
 from ..core.op import Op
 from ..core.registry import REGISTRY
@@ -29,9 +31,11 @@ from .traced_array import (
     TracedArray,
     TracedMemory,
     TracedNumber,
-    base_array,
     covers_whole,
+    is_device_array,
+    may_share_memory,
     memory_layout,
+    memory_owner,
     same_view,
     to_held,
 )
@@ -64,12 +68,13 @@ class Tracer:
     def __init__(self, options: CaptureOptions = DEFAULT_OPTIONS) -> None:
         self.options = options
         self.graph = Graph()
-        self.backend = TracedBackend(self)
+        self.backend = TracedBackend(self, backends.CPU)
+        self.backends: dict[Backend, TracedBackend] = {backends.CPU: self.backend}  # by device
         self.thread = threading.get_ident()
         self.done = False
         self.reasons: list[tuple[str, str]] = []  # (what happened, at which line)
         # Two views of one array from outside share it.
-        self.memories: dict[int, TracedMemory] = {}  # by the id of the base array
+        self.memories: dict[Any, TracedMemory] = {}  # by `memory_owner`
         self.keep_alive: list[Any] = []  # so that no id is reused
         self.module_names: dict[int, str] = {}
         self.inputs: list[tuple[Node, TracedArray | None]] = []
@@ -78,6 +83,16 @@ class Tracer:
         self.last_constant: Node | None = None
         self.forward_depth = 0  # nesting of op forwards, which run on the held arrays
         self.draw_count = 0  # draws from random generators inside op forwards
+
+    def backend_of(self, array: Array) -> TracedBackend:
+        """Return the backend of this capture for the device of an array."""
+        if isinstance(array, np.ndarray | np.generic):
+            return self.backend
+        device = backends.of(array)
+        if device not in self.backends:
+            # Made later than the CPU's, so that it computes what both are operands of.
+            self.backends[device] = TracedBackend(self, device)
+        return self.backends[device]
 
     def is_running(self) -> bool:
         """Return True if this thread is capturing, outside of an op's forward."""
@@ -111,17 +126,22 @@ class Tracer:
         if isinstance(value, Tensor):
             value = value._array
         if isinstance(value, TracedArray | TracedNumber):
-            if value.backend is not self.backend:  # a tensor that outlived its capture
+            if value.backend.tracer is not self:  # a tensor that outlived its capture
                 self.poison("an array is used that is left from an earlier capture")
                 return to_held(value)
             return value.node
-        return self.backend.lift(value).node if isinstance(value, np.ndarray) else value
+        if isinstance(value, np.ndarray) or is_device_array(value):
+            return self.backend_of(value).lift(value).node
+        return value
 
     def constant(self, array: TracedArray) -> Node:
         """Add an array that depends on no input."""
         with self.graph.inserting_after(self.last_constant or self.last_input):
             # A copy: the array may be written later.
-            node = self.graph.constant(np.array(array.held, order="K"))
+            held = array.held
+            is_host = isinstance(held, np.ndarray)
+            copied = np.array(held, order="K") if is_host else held.copy()
+            node = self.graph.constant(copied)
         self.last_constant = node
         return node
 
@@ -134,22 +154,22 @@ class Tracer:
         self.last_input = node
         return node
 
-    def placeholder(self, name: str, array: np.ndarray) -> TracedArray:
+    def placeholder(self, name: str, array: Array) -> TracedArray:
         """Add an array from outside: an argument, a parameter, …"""
         held = as_plain_array(array)
-        memory = self.memories.get(id(base_array(held)))
+        memory = self.memories.get(memory_owner(held))
         if memory is not None:
             for entry in memory.entries:
                 if same_view(entry.held, held):
                     return entry
         node = self.add_input(name, **array_meta(held))
-        traced = TracedArray(self.backend, held, node)
+        traced = TracedArray(self.backend_of(held), held, node)
         self.inputs.append((node, traced))
         if memory is None:
-            self.memories[id(base_array(held))] = traced.memory
+            self.memories[memory_owner(held)] = traced.memory
         else:
             memory.entries.append(traced)
-        self.keep_alive.append(base_array(held))
+        self.keep_alive.append(held)
         return traced
 
     def number(self, name: str, value: int | float) -> TracedNumber:
@@ -161,7 +181,7 @@ class Tracer:
     # Memory --------------------------------------------------------------------------------
 
     def array(
-        self, held: np.ndarray, node: Node | None, sources: Sequence[TracedArray] = ()
+        self, held: Array, node: Node | None, sources: Sequence[TracedArray] = ()
     ) -> TracedArray:
         """Return a result as a traced array; a view of a source shares its memory."""
         for source in sources:
@@ -169,11 +189,12 @@ class Tracer:
                 return source
         if node is not None:
             node.meta.update(array_meta(held))
-        traced = TracedArray(self.backend, held, node)
-        if held.base is not None or any(source.held.base is held for source in sources):
-            whole = base_array(held)  # NumPy keeps the owner of the memory as the base of each view
+        traced = TracedArray(self.backend_of(held), held, node)
+        is_view = held.base is not None or any(source.held.base is held for source in sources)
+        if is_view or not isinstance(held, np.ndarray):  # views in CuPy may have no base
+            whole = memory_owner(held)
             for source in sources:
-                if base_array(source.held) is whole:
+                if memory_owner(source.held) == whole:
                     traced.memory, traced.seen_version = source.memory, source.memory.version
                     return traced
         return traced
@@ -185,10 +206,10 @@ class Tracer:
         """
         memory = target.memory
         root, held = memory.root, target.held
-        known = self.memories.get(id(base_array(held)))
+        known = self.memories.get(memory_owner(held))
         others = [] if known is None else known.entries
         if any(
-            entry.memory is not memory and np.may_share_memory(entry.held, held) for entry in others
+            entry.memory is not memory and may_share_memory(entry.held, held) for entry in others
         ):
             self.poison("two inputs show the same memory, and one of them is written")
         if memory.has_moving_views:  # which elements are written is decided by a value
@@ -224,7 +245,7 @@ class Tracer:
             if array._node is None:
                 array._node = self.constant(array)
 
-    def read_view(self, memory: TracedMemory, held: np.ndarray) -> Node:
+    def read_view(self, memory: TracedMemory, held: Array) -> Node:
         """Return a node for the view `held` of memory that was written."""
         root = memory.root
         order, offset, _ = memory_layout(root.held, held)

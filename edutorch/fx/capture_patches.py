@@ -25,7 +25,7 @@ from ..ops import creation, tensor
 from ..ops.random import Generator
 from . import primitives
 from .capture_context import Tracer
-from .traced_array import TracedArray, TracedNumber, base_array
+from .traced_array import TracedArray, TracedNumber, is_device_array, memory_owner
 
 __all__ = ["current_tracer", "CapturePatches"]
 
@@ -145,14 +145,14 @@ class CapturePatches:
             return array if not self.tracer.forward_depth else array.held
         if not self.tracer.is_running():
             return array
-        if array.__class__ not in PLAIN_ARRAY_TYPES:
+        if array.__class__ not in PLAIN_ARRAY_TYPES and not is_device_array(array):
             if not isinstance(array, BatchedArray):
-                self.tracer.poison("a tensor is used that is not an ordinary one on the CPU")
+                self.tracer.poison("a tensor is used that is not an ordinary one")
             return array
         if id(tensor) in self.fresh:  # made by the function: a constant, unless it was computed
             if isinstance(array, Shared):
                 self.tracer.poison("a tensor shows the memory of a NumPy array")
-            traced = self.tracer.backend.lift(array)
+            traced = self.tracer.backend_of(array).lift(array)
         else:
             name = self.input_name(tensor)
             if name is None:
@@ -200,8 +200,8 @@ class CapturePatches:
             array._node = node
         else:
             traced = tracer.array(array, node)
-            tracer.memories.setdefault(id(base_array(array)), traced.memory)
-            tracer.keep_alive.append(base_array(array))
+            tracer.memories.setdefault(memory_owner(array), traced.memory)
+            tracer.keep_alive.append(array)
             ARRAY.__set__(output, traced)
             self.tensors.append(ref(output))
         return output
@@ -258,8 +258,9 @@ class TracedRandom:
             return method
 
         def drawn(*args: Any) -> Any:
-            return self._tracer.backend.record_node(
-                primitives.draw, (self._generator, name, *args), {}, method(*args), random=True
+            values = method(*args)
+            return self._tracer.backend_of(values).record_node(
+                primitives.draw, (self._generator, name, *args), {}, values, random=True
             )
 
         return drawn

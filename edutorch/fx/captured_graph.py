@@ -217,10 +217,11 @@ def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> Ba
             tracer.poison("gradients of complex results are wanted")
             return None
         # Any values: the rules are linear, and only what they do is recorded.
-        held = np.ones(tensor._array.shape, tensor._array.dtype)
+        backend = tensor._array.backend
+        held = backend.library.ones(tensor._array.shape, tensor._array.dtype)
         start = tracer.graph.placeholder(f"grad_{len(roots)}")
         start.meta.update(array_meta(held), line=None, module="", phase="backward")
-        traced = TracedArray(tracer.backend, held, start)
+        traced = TracedArray(backend, held, start)
         tracer.keep_alive.append(held)
         roots.append(position)
         starts.append(start)

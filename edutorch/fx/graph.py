@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import backends
 from ..backends.numpy import Array
 from ..dtypes import dtype
 from ..nn import Module, functional
@@ -393,7 +394,7 @@ def array_meta(array: Array) -> dict[str, Any]:
     """Return the metadata of an array for a node: shape, dtype, strides and device."""
     return {
         "shape": tuple(array.shape), "dtype": array.dtype, "strides": tuple(array.strides),
-        "device": "cpu",
+        "device": "cpu" if isinstance(array, np.ndarray) else backends.of(array).device_name,
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from ..ops.random import Generator
 
 __all__ = [
     "scatter_add", "as_array", "apply_to_copy", "cast", "copy", "draw", "gradients_of", "item",
-    "region", "take", "with_region", "set_item",
+    "region", "take", "to_device", "with_region", "set_item",
 ]  # fmt: skip
 
 
@@ -72,6 +72,11 @@ def item(input: Array) -> Any:
 def as_array(number: int | float, dtype: np.dtype) -> Array:
     """Return a number as a 0-d array."""
     return np.asarray(number, dtype)
+
+
+def to_device(input: Array) -> Array:
+    """Return a 0-d array of the CPU on the device that computes with it."""
+    return input
 
 
 def call_method(name: str, input: Array, *args: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import backends
 from ..backends.array_surface import DispatchedArray, unpack_axes
+from ..backends.numpy import Array
 from ..core.tensor import Tensor
 from . import primitives
 from .node import Node, flatten, map_aggregate
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     from .capture_context import TracedBackend
 
 __all__ = [
-    "TracedArray", "TracedMemory", "TracedNumber", "as_array", "base_array", "covers_whole",
-    "flatten_arrays", "memory_layout", "same_view", "to_held",
+    "TracedArray", "TracedMemory", "TracedNumber", "address", "as_array", "covers_whole",
+    "flatten_arrays", "is_device_array", "may_share_memory", "memory_layout", "memory_owner",
+    "same_view", "to_held",
 ]  # fmt: skip
 
 
@@ -49,7 +52,7 @@ class TracedArray(DispatchedArray):
     __slots__ = ("__weakref__", "_node", "backend", "held", "memory", "seen_version")
     __array_priority__ = 500
 
-    def __init__(self, backend: TracedBackend, real: np.ndarray, node: Node | None) -> None:
+    def __init__(self, backend: TracedBackend, real: Array, node: Node | None) -> None:
         self.backend, self.held, self._node = backend, real, node
         self.memory, self.seen_version = TracedMemory(self), 0
 
@@ -94,7 +97,8 @@ class TracedArray(DispatchedArray):
     # Methods -------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(np.ndarray, name, None)
+        method = getattr(self.backend.inner.array_type, name, None)
+        method = getattr(np.ndarray, name, None) if method is None else method
         if method is None or name.startswith("__"):
             raise AttributeError(f"traced arrays have no {name!r}")
         if not callable(method):
@@ -282,23 +286,55 @@ def base_array(array: np.ndarray) -> Any:
     return array
 
 
-def same_view(first: np.ndarray, second: np.ndarray) -> bool:
+def is_device_array(array: object) -> bool:
+    """Return True for an array with elements on another device than the CPU."""
+    if not backends.is_array(array) or isinstance(array, np.ndarray):
+        return False
+    backend = backends.of(array)
+    return backend.level == 0 and backend.has_elements
+
+
+def memory_owner(array: Array) -> Any:
+    """Return what stands for the memory of an array: its views have the same, and no others.
+
+    Arrays of NumPy have their owner's id; those of a device, where their storage begins.
+    """
+    if isinstance(array, np.ndarray):
+        return id(base_array(array))
+    backend = backends.of(array)
+    return (backend.device_name, backend.storage(array)[0]) if array.size else id(array)
+
+
+def may_share_memory(first: Array, second: Array) -> bool:
+    """Return True if two arrays may have elements in common; on a device, if one storage has both."""
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.may_share_memory(first, second)
+    return memory_owner(first) == memory_owner(second)
+
+
+def address(array: Array) -> int:
+    """Return the address of the first element."""
+    return array.ctypes.data if isinstance(array, np.ndarray) else backends.of(array).address(array)
+
+
+def same_view(first: Array, second: Array) -> bool:
     """Return True if two arrays have the same memory, dtype, shape and strides."""
     return (
         first.shape == second.shape
         and first.dtype == second.dtype
         and first.strides == second.strides
-        and first.ctypes.data == second.ctypes.data
+        and first.__class__ is second.__class__
+        and address(first) == address(second)
     )
 
 
-def memory_layout(whole: np.ndarray, part: np.ndarray) -> tuple[tuple[int, ...], int | None, Any]:
+def memory_layout(whole: Array, part: Array) -> tuple[tuple[int, ...], int | None, Any]:
     """Return the memory order of the axes of `whole`, the byte offset of `part` in it, and `whole`.
 
     The offset is None if `whole` is not dense, or if `part` reaches outside of it.
     """
     order = tuple(sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis]))
-    offset = part.ctypes.data - whole.ctypes.data
+    offset = address(part) - address(whole)
     least = offset + sum(min(0, (n - 1) * s) for n, s in zip(part.shape, part.strides, strict=True))
     most = offset + part.itemsize
     most += sum(max(0, (n - 1) * s) for n, s in zip(part.shape, part.strides, strict=True))
@@ -307,7 +343,7 @@ def memory_layout(whole: np.ndarray, part: np.ndarray) -> tuple[tuple[int, ...],
     return order, offset, whole
 
 
-def covers_whole(whole: np.ndarray, part: np.ndarray, offset: int) -> bool:
+def covers_whole(whole: Array, part: Array, offset: int) -> bool:
     """Return True if both cover all of the same memory contiguously."""
     return (
         offset == 0

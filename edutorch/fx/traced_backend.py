@@ -1,7 +1,7 @@
 """The backend on which a function runs during a capture.
 
-It computes with NumPy, on the arrays of `traced_array.py`. Every op becomes one node of the
-graph. Array operations outside of ops, as in optimizers, become a node of the equivalent op if
+It computes with the arrays of `traced_array.py`, which hold those of a device: NumPy's, or those
+of a GPU. Every op becomes one node of the graph. Array operations outside of ops, as in optimizers, become a node of the equivalent op if
 there is one, otherwise of the NumPy function.
 """
 
@@ -17,21 +17,24 @@ from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.array_surface import NamespaceSurface
 from ..backends.batching import BatchedBackend
-from ..backends.numpy import Array, add_at, as_plain_array
+from ..backends.numpy import Array, as_plain_array
 from ..core.op import Op
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
+from ..errors import DeviceError
 from ..ops.creation import CREATIONS
 from ..ops.joining import single_view_ops
 from . import primitives
+from .device_functions import device_function
 from .graph import array_meta
 from .node import Node, map_aggregate
 from .traced_array import (
     TracedArray,
     TracedNumber,
     as_array,
-    base_array,
     flatten_arrays,
+    is_device_array,
+    memory_owner,
     same_view,
     to_held,
 )
@@ -110,7 +113,8 @@ class TracedFunction:
                 return copied if dtype is None else copied.astype(dtype, copy=False)
             leaves = flatten_arrays(value)
             if not any(isinstance(leaf, TracedArray | TracedNumber) for leaf in leaves):
-                return backend.lift_result(self._function(value, *args[1:], **kwargs))
+                made = backend.function(self._function)(value, *args[1:], **kwargs)
+                return backend.lift_result(made)
         return backend.call(self._function, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -118,18 +122,34 @@ class TracedFunction:
 
 
 class TracedBackend(Backend):
-    """The backend of one capture."""
+    """The backend of one capture for the arrays of one device, `inner`."""
 
-    name = "cpu"
     array_type = TracedArray
     depth = 0
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, inner: Backend) -> None:
         self.tracer = tracer
         # Captures count among the levels of `vmap`: the newest level computes.
         self.level = next(BatchedBackend._level_counter)
-        self.inner = self.device = backends.CPU
+        self.inner = self.device = inner
+        self.name, self.is_accelerator = inner.name, inner.is_accelerator
+        self.library: Any = np if inner is backends.CPU else inner.xp
         self.xp = TracedNamespace(self)
+
+    @property
+    def device_name(self) -> str:
+        """The name of the device, as `tensor.device` shows it."""
+        return self.inner.device_name
+
+    def function(self, function: Function) -> Function:
+        """Return the device's function for one of NumPy."""
+        return function if self.library is np else device_function(self.library, function)
+
+    def is_array(self, value: object) -> bool:
+        """Return True for an array, or a scalar, of the device."""
+        if isinstance(value, np.ndarray | np.generic):
+            return self.library is np
+        return isinstance(value, self.inner.array_type)
 
     # Computing ---------------------------------------------------------------------------
 
@@ -148,7 +168,7 @@ class TracedBackend(Backend):
         # Forwards run on the held arrays, unrecorded: the op is the node.
         drawn, tracer.forward_depth = tracer.draw_count, tracer.forward_depth + 1
         try:
-            result = forward(np, **held, **fixed)
+            result = forward(self.library, **held, **fixed)
         finally:
             tracer.forward_depth -= 1
         if not tracer.is_running():
@@ -196,7 +216,7 @@ class TracedBackend(Backend):
         """Return a tensor or an array as a traced array, whose node exists already."""
         if isinstance(value, Tensor):
             value = value._array
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) or is_device_array(value):
             value = self.lift(value)
         if isinstance(value, TracedArray):
             value.node  # noqa: B018  (a view makes its node when it is first read)
@@ -264,24 +284,25 @@ class TracedBackend(Backend):
         return tuple(parts) if isinstance(result, tuple) else parts
 
     def call(self, function: Function, args: Sequence[Any], kwargs: Settings) -> Any:
-        """Run a NumPy function on traced arrays."""
+        """Run a NumPy function on traced arrays, by the device's function of that name."""
         name = getattr(function, "__name__", "")
+        compute = self.function(function)
         if not self.tracer.is_running():
-            return function(*to_held(tuple(args)), **to_held(dict(kwargs)))
+            return compute(*to_held(tuple(args)), **to_held(dict(kwargs)))
         if name in WRITING_FUNCTIONS:  # a graph has the new value instead
             return self.call_writing(function, args, kwargs)
         out = kwargs.get("out")
         keywords = {key: value for key, value in kwargs.items() if key != "out"}
         if name in DATA_DEPENDENT_SIZE or (name == "where" and len(args) == 1):
             self.tracer.poison(f"the size of what {name} returns depends on the numbers")
-        result = function(*to_held(tuple(args)), **to_held(keywords))
+        result = compute(*to_held(tuple(args)), **to_held(keywords))
         if name in QUERY_FUNCTIONS:
             return result
         if name in CREATION_FUNCTIONS:
             if self.tracer.options.keeps_creations and name.removesuffix("_like") in CREATIONS:
                 return self.created(name, args, kwargs, result)
             return self.lift_result(result)
-        if not isinstance(result, np.ndarray | np.generic | tuple | list):
+        if not (isinstance(result, tuple | list) or self.is_array(result)):
             self.tracer.poison(f"{name} of arrays gives a value of Python")
             return result
         made = self.record_node(*self.as_op(function, name, args, keywords), result)
@@ -341,13 +362,13 @@ class TracedBackend(Backend):
         target, *others = args
         if not isinstance(target, TracedArray):
             self.tracer.poison("an array from outside is written")
-            return function(*to_held(tuple(args)), **to_held(dict(kwargs)))
+            return self.function(function)(*to_held(tuple(args)), **to_held(dict(kwargs)))
         self.tracer.save_before_write(target)
         value = self.tracer.record(
             primitives.apply_to_copy, (function, target, *others), kwargs
         )  # fmt: skip
         value.meta.update(array_meta(target.held))
-        function(target.held, *to_held(tuple(others)), **to_held(dict(kwargs)))
+        self.function(function)(target.held, *to_held(tuple(others)), **to_held(dict(kwargs)))
         self.tracer.write(target, value)
         return None
 
@@ -363,7 +384,7 @@ class TracedBackend(Backend):
         if out is not None:
             self.tracer.poison(f"a method writes into an array: {name!r}")
         result = getattr(array.held, name)(*to_held(tuple(args)), **to_held(dict(kwargs)))
-        if not isinstance(result, np.ndarray | np.generic | tuple):
+        if not (isinstance(result, tuple) or self.is_array(result)):
             return result
         if name in ("sum", "mean") and not set(kwargs) - {"axis", "keepdims"} and len(args) < 2:
             axis = args[0] if args else kwargs.get("axis")
@@ -371,9 +392,12 @@ class TracedBackend(Backend):
                 axis = tuple(range(array.ndim))
             if name == "sum" and array.dtype.char in "fd":
                 op = REGISTRY["sum"]
-                # The op sums more precisely: only where both give the same bits.
-                same = op.forward(np, array.held, axis, kwargs.get("keepdims", False))
-                if np.array_equal(same, result, equal_nan=True):
+                # The op sums more precisely: only where both give the same bits. (A device
+                # adds in an order of its own: there the op's result is the result.)
+                same = op.forward(self.library, array.held, axis, kwargs.get("keepdims", False))
+                on_device = self.library is not np
+                if on_device or np.array_equal(same, result, equal_nan=True):
+                    result = same
                     settings = {
                         "dim": axis,
                         "keepdim": kwargs.get("keepdims", False),
@@ -441,36 +465,54 @@ class TracedBackend(Backend):
         if isinstance(array, TracedArray):
             return array
         held = as_plain_array(array)
-        known = self.tracer.memories.get(id(base_array(held)))
+        known = self.tracer.memories.get(memory_owner(held))
         if known is not None:
             for entry in known.entries:
                 if same_view(entry.held, held):
                     return entry
             self.tracer.poison("an array is used that shows the memory of a tensor")
         traced = self.tracer.array(held, None)
-        self.tracer.memories.setdefault(id(base_array(held)), traced.memory)
-        self.tracer.keep_alive.append(base_array(held))
+        self.tracer.memories.setdefault(memory_owner(held), traced.memory)
+        self.tracer.keep_alive.append(held)
         return traced
 
     def enter(self, array: Array, dim: int | None) -> TracedArray:
-        """Make an array from outside an array of this backend."""
-        return self.lift(array)
+        """Make an array from outside an array of this backend.
+
+        Raises: DeviceError: it has several elements and is on another device.
+        """
+        if isinstance(array, TracedArray) and array.backend.inner is self.inner:
+            return array
+        held = to_held(array)
+        if self.is_array(held):
+            return self.lift(array)
+        # As without a capture: a single number of the CPU may be combined with any device.
+        if held.ndim or not isinstance(held, np.ndarray):
+            raise DeviceError(
+                "device", "the tensors are on several devices",
+                {"devices": f"{backends.of(held).device_name} and {self.device_name}"},
+                "move them to one of these with .to(device)",
+            )  # fmt: skip
+        target = self.inner.from_numpy(held)
+        if not isinstance(array, TracedArray):
+            return self.lift(target)
+        return self.record_node(primitives.to_device, (array,), {}, target)
 
     def asarray(self, values: object, dtype: np.dtype | None = None) -> Any:
         """Make an array of this backend."""
         if isinstance(values, TracedArray):
             return values if dtype is None else values.astype(dtype, copy=False)
         if isinstance(values, TracedNumber):
-            held = np.asarray(values.value, dtype)
+            held = self.library.asarray(values.value, dtype)
             return self.record_node(primitives.as_array, (values, held.dtype), {}, held)
-        return self.lift(np.asarray(values, dtype))
+        return self.lift(self.library.asarray(values, dtype))
 
     def from_numpy(self, array: np.ndarray) -> TracedArray:
-        return self.lift(array)
+        return self.lift(self.inner.from_numpy(array))
 
     def to_numpy(self, array: TracedArray) -> np.ndarray:
         self.tracer.poison("the numbers of a tensor are read (printed, or taken by NumPy)")
-        return array.held
+        return self.inner.to_numpy(array.held)
 
     # The interface of every backend ------------------------------------------------------------
 
@@ -478,13 +520,13 @@ class TracedBackend(Backend):
         self.tracer.save_before_write(target)
         value = self.tracer.record(primitives.scatter_add, (target, index, values), {})
         value.meta.update(array_meta(target.held))
-        add_at(target.held, to_held(index), to_held(values))
+        self.inner.scatter_add(target.held, to_held(index), to_held(values))
         self.tracer.write(target, value)
 
     def as_strided(
         self, array: TracedArray, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> TracedArray:
-        held = backends.CPU.as_strided(array.held, shape, strides, offset)
+        held = self.inner.as_strided(array.held, shape, strides, offset)
         root = array.memory.root
         whole = self.tracer.array(held, None, [array])
         # Its node is made at its first use, from the whole memory.
@@ -492,30 +534,33 @@ class TracedBackend(Backend):
         return whole
 
     def storage(self, array: TracedArray) -> tuple[int, int]:
-        return backends.CPU.storage(array.held)
+        return self.inner.storage(array.held)
 
     def memory(self, array: TracedArray) -> Any:
         self.tracer.poison("the bytes of a tensor are read")
-        return backends.CPU.memory(array.held)
+        return self.inner.memory(array.held)
 
     def shares_memory(self, view: Array, of: Array) -> bool:
         return isinstance(view, TracedArray) and view is not of and view.memory is of.memory
 
     def broadcast_to(self, array: TracedArray, shape: tuple[int, ...]) -> TracedArray:
-        held = backends.CPU.broadcast_to(array.held, shape)
+        held = self.inner.broadcast_to(array.held, shape)
         return self.record_op("expand", (array,), {"size": tuple(shape)}, held)
 
     def diagonal(self, array: TracedArray, offset: int, axis1: int, axis2: int) -> TracedArray:
         return self.call(np.diagonal, (array, offset, axis1, axis2), {})
 
     def address(self, array: TracedArray) -> int:
-        return backends.CPU.address(array.held)
+        return self.inner.address(array.held)
 
     def generator(self, seed: int) -> Any:
         return self.inner.generator(seed)
 
     def synchronize(self) -> None:
-        """Do nothing: NumPy is done when it returns."""
+        """Poison the capture on a device; NumPy is done when it returns."""
+        if self.inner is not backends.CPU:
+            self.tracer.poison("the host waits for the device (synchronize)")
+        self.inner.synchronize()
 
 
 backends.register_type(TracedArray)
