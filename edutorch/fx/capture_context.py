@@ -88,6 +88,8 @@ class Tracer:
         """Return the backend of this capture for the device of an array."""
         if isinstance(array, np.ndarray | np.generic):
             return self.backend
+        if not is_device_array(array):  # of a level of `vmap` inside: the function runs as it is
+            raise TypeError(f"no graph has arrays of the class {type(array).__name__}")
         device = backends.of(array)
         if device not in self.backends:
             # Made later than the CPU's, so that it computes what both are operands of.

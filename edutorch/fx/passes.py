@@ -65,7 +65,7 @@ def fold_constants(graph: Graph) -> Graph:
             continue
         if node.meta.get("tuple") or node.meta.get("number") or not node.all_input_nodes:
             continue
-        if any(input_node.op != "get_attr" for input_node in node.all_input_nodes):
+        if any(not is_host_constant(graph, input_node) for input_node in node.all_input_nodes):
             continue
         if np.prod(node.meta.get("shape", ()), dtype=int) > MAX_CONSTANT_SIZE:
             continue
@@ -78,6 +78,11 @@ def fold_constants(graph: Graph) -> Graph:
         node.replace_all_uses_with(folded)
         graph.erase_node(node)
     return drop_unused(graph)
+
+
+def is_host_constant(graph: Graph, node: Node) -> bool:
+    """Whether a node is a constant of NumPy: only those are computed with here."""
+    return node.op == "get_attr" and isinstance(graph.constants[str(node.target)], np.ndarray)
 
 
 def constant_value(graph: Graph, node: Node) -> Any:
@@ -115,7 +120,9 @@ def merge_equal(graph: Graph) -> Graph:
 
 def constant_key(graph: Graph, node: Node) -> Any:
     array = graph.constants[str(node.target)]
-    if array.size > MAX_CONSTANT_SIZE or array.dtype.hasobject:
+    if array.size > MAX_CONSTANT_SIZE or not is_host_constant(graph, node):
+        return id(node)
+    if array.dtype.hasobject:
         return id(node)
     return array.dtype.str, array.shape, array.strides, array.tobytes()
 
