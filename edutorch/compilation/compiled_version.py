@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.function_node import output_node
-from ..backends import CPU
+from .. import backends
 from ..backends.numpy import Array, as_plain_array
 from ..core.autograd.graph import LEAF, Node, edge_of
 from ..core.autograd.multi_output import Description
@@ -23,6 +23,7 @@ from ..core.tensor import Tensor, attach_view, share_version, wrap, writes_of
 from ..errors import CodeLocation, GradientError
 from ..fx.captured_graph import Captured
 from ..fx.graph import Graph
+from ..fx.traced_array import may_share_memory
 from ..utils._pytree import tree_unflatten
 from ..utils.process import hold_interrupts, release_interrupts
 from .guards import Guards
@@ -79,6 +80,11 @@ class CompiledVersion:
         # A gradient that accumulates is an input as well.
         kept_grads = {id(input_.tensor) for input_ in self.inputs if input_.kind == "grad"}
         self.replaced_grads = [tensor for _, tensor in self.grads if id(tensor) not in kept_grads]
+        if hasattr(self.forward, "hand_out_uncopied"):  # a program of a device
+            kept = {id(tensor) for tensor in self.replaced_grads}
+            self.forward.hand_out_uncopied(  # type: ignore[attr-defined]
+                [position for position, tensor in self.grads if id(tensor) in kept]
+            )
         if self.replaced_grads and hasattr(self.forward, "call_before_gradients"):
             self.forward.call_before_gradients(self.drop_gradients)  # type: ignore[attr-defined]
         self.release_first_call()
@@ -204,7 +210,8 @@ class CompiledVersion:
         seen.update([id(outputs[position]) for position in self.non_gradient_outputs])
         for position, tensor in self.grads:
             array = outputs[position]
-            if id(array) in seen or array.base is not None:
+            is_view = array.base is not None and isinstance(array, np.ndarray)
+            if id(array) in seen or is_view:
                 # A gradient owns its memory: users change it in place, as clipping does.
                 array = array.copy()
             seen.add(id(array))
@@ -229,7 +236,7 @@ class CompiledVersion:
                 if output.shares <= -2:
                     earlier = results[-2 - output.shares]
                     # The version of a memory counts the writes through all of its views.
-                    if np.may_share_memory(earlier._array, tensor._array):
+                    if may_share_memory(earlier._array, tensor._array):
                         share_version(tensor, earlier)
             if output.index in self.leaf_results:  # `detach().requires_grad_()` inside the function
                 tensor._node = LEAF
@@ -272,7 +279,7 @@ def view_of_input(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
     shape, strides, offset, dtype = view
     array = as_plain_array(tensor._array)
     first = array.view(dtype) if dtype != array.dtype else array
-    result = wrap(CPU.as_strided(first, shape, strides, offset))
+    result = wrap(backends.of(first).as_strided(first, shape, strides, offset))
     attach_view(result, tensor)
     return result
 
@@ -350,7 +357,8 @@ class CompiledNode(Node):
         starts = [by_output.get(i) for i in range(len(self.output_types))]
         for index, (shape, dtype) in enumerate(self.output_types):
             if starts[index] is None:
-                starts[index] = np.zeros(shape, dtype)
+                backend = next(backends.of(start) for start in starts if start is not None)
+                starts[index] = backend.xp.zeros(shape, dtype)
         gradients = self.run([*self.saved, *starts])
         seen_ids = {id(start) for start in starts}
         for index, gradient in enumerate(gradients):

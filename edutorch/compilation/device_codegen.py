@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import Backend
+from ..backends.kernel_registry import declarations, run_on_device
 from ..core.op import Op
 from ..core.precision import add_up
 from ..core.registry import REGISTRY
@@ -33,17 +34,11 @@ class DeviceFunctions:
     """The functions that a device's program calls, by what a graph calls.
 
     Args:
-        backend: the device.
-        xp: its module in place of NumPy, with matrix products that can be captured.
-        replaced: by the name of an op, the function of arrays that computes it instead of its
-            definition.
+        backend: the device. Its kernels compute what they handle, and definitions the rest.
     """
 
-    def __init__(
-        self, backend: Backend, xp: Any = None, replaced: dict[str, Callable[..., Any]] | None = None
-    ) -> None:  # fmt: skip
-        self.backend, self.xp = backend, backend.xp if xp is None else xp
-        self.replaced = replaced or {}
+    def __init__(self, backend: Backend) -> None:
+        self.backend, self.xp = backend, backend.xp
 
     def of(self, target: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function for a function of a graph."""
@@ -51,23 +46,45 @@ class DeviceFunctions:
         if op is not None:
             return self.of_op(op)
         if hasattr(target, "rule"):
-            return target.definition
+            return self.kernel_first(target.rule, target.definition)
         if target is primitives.draw:
             return target
         return function_on(self.backend, target)
 
     def of_op(self, op: Op) -> Callable[..., Any]:
-        """Return the function for an op: its replacement, or its definition."""
+        """Return the function for an op: its kernel before its definition."""
         definition = functools.partial(op.forward, self.xp)
-        replacement = self.replaced.get(op.name)
-        if replacement is None:
+        if not self.has_kernel(op.name):
             return definition
+        parameters = op.signature.parameters
+        with_kernel = self.kernel_first(op.name, definition)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            y = replacement(*args, **kwargs)  # None: a case that it does not handle
-            return definition(*args, **kwargs) if y is None else y
+            given = dict(zip(parameters, args, strict=False)) | kwargs
+            return with_kernel(*(given.get(name, p.default) for name, p in parameters.items()))
 
         return run
+
+    def has_kernel(self, key: str) -> bool:
+        """Whether the device has a kernel for an op, or a rule, of this name."""
+        return bool(self.backend.kernels) and key in declarations(self.backend.kernels)
+
+    def kernel_first(self, key: str, definition: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that tries the kernel of this name before a definition."""
+        if not self.has_kernel(key):
+            return definition
+
+        def run(*values: Any) -> Any:
+            size = next((value.size for value in values if hasattr(value, "size")), 1)
+            y = run_on_device(self.backend.kernels, key, size, values)
+            return definition(*values) if y is None else y
+
+        return run
+
+    def product(self, left: Any, right: Any, bias: Any = None) -> Any:
+        """Return the product of two matrices, plus a bias for each column."""
+        y = self.of_op(REGISTRY["mm"])(left, right)
+        return y if bias is None else y + bias
 
     def sum_along(self, x: Any, axis: Any, keepdims: bool) -> Any:
         """Sum as definitions do."""
@@ -222,7 +239,7 @@ class DeviceProgramWriter:
         self.program, self.units, self.fuse = program, units, fuse
         taken = {value.name for value in (*program.inputs, *program.values)}
         self.names = Names(taken | {"product"} | {f"fused_{i}" for i in range(len(units))})
-        self.names.scope["np"] = functions.xp
+        self.names.scope |= {"np": functions.xp, "product": functions.product}
         self.writer = DeviceWriter(self.names, functions)
         self.lines: list[str] = []
         self.kernels: dict[str, Group] = {}

@@ -36,6 +36,10 @@ NEVER_DECOMPOSED = {"clone"}
 """Ops that are not decomposed: a clone has to be a real copy."""
 
 
+HOST_DECOMPOSITIONS = {"nll_loss", "nll_grad"}
+"""Decompositions that count on the host how many classes are not ignored."""
+
+
 DECOMPOSABLE = {
     primitives.cast, primitives.take, np.matmul, np.where, np.sum, np.max, np.min, np.mean,
     np.zeros_like, np.ones_like, np.full_like, np.reshape, np.transpose, np.broadcast_to,
@@ -47,8 +51,8 @@ DECOMPOSABLE = {
 class ProgramBuilder:
     """Walks the nodes in order and adds the values of each."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, on_device: bool = False) -> None:
+        self.graph, self.on_device = graph, on_device
         self.program = Program()
         self.value_of_node: dict[Node, Any] = {}  # by node
         self.known_values: dict[Any, Value] = {}
@@ -196,7 +200,7 @@ class ProgramBuilder:
                 else lower_reduction(x, "sum", **settings)
             )
             return y.value
-        if op.name in DECOMPOSITIONS:
+        if op.name in DECOMPOSITIONS and not (self.on_device and op.name in HOST_DECOMPOSITIONS):
             before = len(self.program.values)
             arguments = dict(zip(op.inputs, args, strict=False)) | kwargs
             values = [
@@ -250,8 +254,11 @@ def operand_key(operand: object) -> Any:
     return type(operand), repr(operand)  # 1, 1.0 and True are equal in Python
 
 
-def build_program(graph: Graph) -> Program:
+def build_program(graph: Graph, on_device: bool = False) -> Program:
     """Lower a graph to a program.
+
+    Args:
+        on_device: its arrays are not NumPy's: nothing may read their elements.
 
     >>> import edutorch
     >>> graph = fx.Graph()
@@ -263,4 +270,4 @@ def build_program(graph: Graph) -> Program:
     >>> [value.function for value in build_program(graph).values]
     ['negative', 'exp', 'add', 'reciprocal']
     """
-    return ProgramBuilder(graph).build()
+    return ProgramBuilder(graph, on_device).build()

@@ -205,8 +205,16 @@ def lower(graph: Graph, wait: bool | None = None, fuse: bool | None = None) -> L
 # Backends by name ------------------------------------------------------------------------------
 
 
-def edutorch_backend(graph: Graph) -> Run:
-    """Generate kernels and straight-line code; if that fails, warn, and run op by op."""
+def edutorch_backend(graph: Graph, replays: bool = True) -> Run:
+    """Generate kernels and straight-line code; if that fails, warn, and run op by op.
+
+    Args:
+        replays: whether a graph of a device is replayed as one CUDA graph, where there are any.
+    """
+    if is_on_device(graph):
+        from .device_program import lower_on_device
+
+        return lower_on_device(graph, replays)
     try:
         return lower(graph)
     except Exception as error:  # noqa: BLE001  (the graph is right, only slower)
@@ -214,11 +222,25 @@ def edutorch_backend(graph: Graph) -> Run:
         return run_on_arrays(graph)
 
 
+def is_on_device(graph: Graph) -> bool:
+    """Whether a graph has arrays on another device than the CPU."""
+    return any(str(node.meta.get("device", "cpu")) != "cpu" for node in graph.nodes)
+
+
+def eager_backend(graph: Graph) -> Run:
+    """Run the definitions, one node after the other."""
+    if is_on_device(graph):
+        from .device_program import run_definitions
+
+        return run_definitions(graph)
+    return run_on_arrays(graph)
+
+
 BACKENDS: dict[str, Callable[..., Run]] = {
     "edutorch": edutorch_backend,
     "inductor": edutorch_backend,
-    "eager": run_on_arrays,
-    "aot_eager": run_on_arrays,
+    "eager": eager_backend,
+    "aot_eager": eager_backend,
     "jax": Xla,
 }
 """The backends by name: each turns a graph into a function of arrays."""
@@ -249,6 +271,8 @@ def graph_compiler(settings: dict[str, Any]) -> Callable[[Graph], Run]:
             )  # fmt: skip
         if backend == "jax":
             return xla_compiler(settings.get("options"))
+        if BACKENDS[backend] is edutorch_backend and not uses_graphs(settings):
+            return lambda graph: edutorch_backend(standard(graph), replays=False)
         return lambda graph: BACKENDS[backend](standard(graph))
     if not callable(backend):
         raise BackendError(
@@ -270,6 +294,13 @@ def xla_compiler(options: dict[str, Any] | None) -> Callable[[Graph], Run]:
         )
     require_jax()
     return lambda graph: BACKENDS["jax"](standard(graph), options)
+
+
+def uses_graphs(settings: dict[str, Any]) -> bool:
+    """Whether a training step on a GPU may become one CUDA graph, by the mode and the options."""
+    options = settings.get("options") or {}
+    is_off = settings.get("mode") == "max-autotune-no-cudagraphs"
+    return not is_off and options.get("triton.cudagraphs", True) is not False
 
 
 class CapturedModule(GraphModule):

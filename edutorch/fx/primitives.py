@@ -98,13 +98,13 @@ def gradients_of(name: str, rule: str) -> Callable[..., Any]:
     op = REGISTRY[name]
     definition = op.joint_vjp if rule == "joint_vjp" else op.rules[rule].function
     assert definition is not None
-    slot = op.rule_slots[rule]
+    slot = op.rule_slots.get(rule)
     first = list(inspect.signature(definition).parameters).index("g")
 
     def gradients(*values: Any) -> Any:
         g = values[first]
         # As in the engine: small arrays are not worth a kernel.
-        if g.__class__ is np.ndarray and g.size >= slot.min_size:
+        if slot is not None and g.__class__ is np.ndarray and g.size >= slot.min_size:
             gradient = slot(*values)
             if gradient is not None:
                 return gradient

@@ -17,6 +17,7 @@ from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.array_surface import NamespaceSurface
 from ..backends.batching import BatchedBackend
+from ..backends.kernel_registry import declarations
 from ..backends.numpy import Array, as_plain_array
 from ..core.op import Op
 from ..core.registry import REGISTRY
@@ -224,7 +225,8 @@ class TracedBackend(Backend):
 
     def gradients(self, op: Op, rule: str, values: tuple[Any, ...]) -> Any:
         """Add a derivative rule as one node; None if it is traced op by op."""
-        if f"{op.name}/{rule}" not in FUSED_RULES:
+        key, kernels = f"{op.name}/{rule}", self.inner.kernels
+        if key not in FUSED_RULES and not (kernels and key in declarations(kernels)):
             return None
         target = primitives.gradients_of(op.name, rule)
         self.tracer.forward_depth += 1
