@@ -68,7 +68,7 @@ def cuda_driver(backend: Backend) -> GraphDriver | None:
     """Return CuPy's graphs, or None on a simulated card, which has none."""
     if getattr(backend, "is_simulated", False):
         return None
-    from ..kernels.gpu.graphs import CupyGraphs
+    from .cuda_graphs import CupyGraphs
 
     return CupyGraphs(backend)
 

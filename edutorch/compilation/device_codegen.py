@@ -128,9 +128,9 @@ class DeviceWriter(NumpyWriter):
 
     def operand_text(self, operand: object) -> str:
         """Return the code of an operand; a number on the device gets the dtype of the result."""
-        if isinstance(operand, Value) and operand.dtype is None and self.number_dtype is not None:
+        if is_number(operand) and self.number_dtype is not None:
             # 0-d arrays take part in promotion, unlike the numbers of Python that they replace.
-            return f"{operand.name}.astype({self.dtype_text(self.number_dtype)})"
+            return f"{operand.name}.astype({self.dtype_text(self.number_dtype)})"  # type: ignore[attr-defined]
         if isinstance(operand, np.generic):
             return f"{self.dtype_text(operand.dtype)}.type({operand.item()!r})"
         return super().operand_text(operand)
@@ -207,6 +207,12 @@ class DeviceWriter(NumpyWriter):
         if getattr(value.function, "__module__", "") == "math":
             return f"np.{value.function.__name__}({', '.join(map(self.operand_text, args))})"
         return super().call(value)
+
+
+def is_number(operand: object) -> bool:
+    """Whether an operand is a number that differs from call to call: an array without axes here."""
+    kinds = ("input", "number")  # a call that returns several arrays has no dtype either
+    return isinstance(operand, Value) and operand.dtype is None and operand.kind in kinds
 
 
 def number_dtype(value: Value) -> np.dtype[Any] | None:

@@ -88,10 +88,10 @@ class ProgramBuilder:
 
     def constant(self, node: Node) -> Any:
         array = self.graph.constants[str(node.target)]
-        if not isinstance(array, np.ndarray):  # a constant that is no array is passed on as it is
+        if not hasattr(array, "dtype"):  # a constant that is no array is passed on as it is
             return array
         # A number: part of the kernel's text, not an array.
-        if not array.ndim and array.dtype in KERNEL_DTYPES:
+        if isinstance(array, np.ndarray) and not array.ndim and array.dtype in KERNEL_DTYPES:
             return self.make_value("element", "fill", (array[()],), (), array.dtype)
         value = Value("constant", array, (), array.shape, array.dtype, node=node)
         self.program.values.append(value)
