@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from edutorch import backends
 from edutorch.backends import strict, strict_array
 from edutorch.backends.strict_array import StrictArray, no_synchronisation
 
@@ -50,6 +51,16 @@ class Recorder:
         """Refuse an operation on another stream than the one that records."""
         if current_stream() is not self.stream:
             raise CUDARuntimeError(f"{name} runs on another stream than the one that is captured")
+
+    def launch(self, name: str, stream: int, work: Callable[[], None]) -> None:
+        """Do the work of a library's call on a stream or, during a capture, note it."""
+        if stream != current_stream().ptr:
+            raise CUDARuntimeError(f"{name} is on another stream than the current one")
+        if self.operations is None:
+            work()
+            return
+        self.check_stream(name)
+        self.operations.append(work)
 
     def note(self, function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Compute an operation and, during a capture, note it."""
@@ -110,6 +121,7 @@ class Stream:
         priority: int | None = None,
     ) -> None:  # fmt: skip
         self.null, self.waits = null, 0
+        self.ptr = 0 if null else id(self)
 
     def __enter__(self) -> Stream:
         STREAMS.append(self)
@@ -319,9 +331,13 @@ def recording() -> Iterator[None]:
     change(strict.StrictUfunc, "at", noted("at", strict.StrictUfunc.at, True))
     change(strict.StrictNamespace, "cuda", Cuda)
     GRAPHS.clear()
+    device = backends.get("strict")
+    cached = vars(device.xp).pop("cuda", None)  # a namespace keeps its members
+    assert cached is None
     try:
         yield
     finally:
+        vars(device.xp).pop("cuda", None)
         for owner, name, value in reversed(changes):
             if value is None:
                 delattr(owner, name)
