@@ -1,21 +1,34 @@
-"""A training step as one graph, on the recording stream: it equals the eager step."""
+"""A training step as one graph, on the recording stream: it equals the eager step.
+
+The stream refuses what a capture on a GPU would (see `recording.py`). With "definitions" every op is
+its definition; with "libraries" products are cuBLASLt's and convolutions cuDNN's, by stand-ins.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import pytest
 
 import edutorch as torch
-from edutorch.compilation import captured_step
-from edutorch.compilation.captured_step import use_graph_driver
+from edutorch import nn
+from edutorch.backends import strict_array
+from edutorch.compilation.captured_step import CaptureMemoryError, use_graph_driver
 from edutorch.compilation.cuda_graphs import CupyGraphs
-
-from tests.gpu.recording import GRAPHS, MemoryPool, recording
+from edutorch.kernels.gpu.cudnn import use_cudnn
+from edutorch.kernels.gpu.matmul import use_bindings
+from edutorch.kernels.gpu.module import use_launcher
+from tests.gpu.recording import GRAPHS, RECORDER, MemoryPool, recording
 from tests.gpu.steps import NETWORKS, Training, batch
 
 DEVICE = "strict"
+
+
+def no_launch(*arguments: Any) -> None:
+    raise AssertionError(f"a kernel of CUDA text is launched: {arguments[1]}")
 
 
 @pytest.fixture
@@ -24,17 +37,237 @@ def recorded() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_step_is_captured_and_equals_eager(name: str, recorded: None) -> None:
+@pytest.fixture(params=["definitions", "libraries"])
+def computed(request: pytest.FixtureRequest, recorded: None) -> Iterator[Any]:
+    """What computes: the stand-in for cuBLASLt, or None."""
+    if request.param == "definitions":
+        yield None
+        return
+    from tests.gpu.cudnn_stand_in import cudnn
+    from tests.gpu.stand_ins import cublas_lt
+
+    bindings, library = cublas_lt()
+    with ExitStack() as stack:
+        stack.enter_context(use_bindings(bindings))
+        stack.enter_context(use_cudnn(cudnn()))
+        stack.enter_context(use_launcher(no_launch))
+        yield library
+
+
+def assert_equal_steps(name: str, count: int, **settings: Any) -> Any:
+    """Make steps eagerly and compiled, compare them, and return the compiled step."""
     eager, compiled = Training(name, DEVICE), Training(name, DEVICE)
-    step = torch.compile(compiled.step)
-    for number in range(7):
+    step = torch.compile(compiled.step, **settings)
+    for number in range(count):
         x, y = (tensor.to(DEVICE) for tensor in batch(name, 4))
         expected, loss = eager.step(x, y), step(x, y)
         assert loss.item() == pytest.approx(expected.item(), abs=1e-5), number
         for value, wanted in zip(compiled.values(), eager.values(), strict=True):
             np.testing.assert_allclose(value, wanted, atol=1e-5, rtol=0, err_msg=str(number))
     assert not step.broken
+    return step
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_step_is_captured_and_equals_eager(name: str, computed: Any) -> None:
+    step = assert_equal_steps(name, 7)
     assert "one graph: captured 1 times" in step.explain()
     (graph,) = GRAPHS
     assert graph.launches >= 4
+    if computed is not None:
+        assert computed.products, "no product was computed by cuBLASLt"
+
+
+def run_steps(name: str, count: int, **settings: Any) -> list[Any]:
+    """Return the losses and the final values of compiled steps."""
+    training = Training(name, DEVICE)
+    step = torch.compile(training.step, **settings)
+    torch.manual_seed(1)
+    losses = []
+    for _ in range(count):
+        x, y = (tensor.to(DEVICE) for tensor in batch(name, 4))
+        losses.append(step(x, y).item())
+    return [np.array(losses), *training.values()]
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_replays_equal_launches_bit_by_bit(name: str, recorded: None) -> None:
+    replayed = run_steps(name, 40)
+    assert sum(graph.launches for graph in GRAPHS) >= 35
+    GRAPHS.clear()
+    launched = run_steps(name, 40, mode="max-autotune-no-cudagraphs")
+    assert not GRAPHS
+    for first, second in zip(replayed, launched, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("off", ["mode", "option", "environment"])
+def test_graphs_can_be_switched_off(
+    off: str, recorded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {
+        "mode": {"mode": "max-autotune-no-cudagraphs"},
+        "option": {"options": {"triton.cudagraphs": False}},
+    }.get(off, {})
+    if off == "environment":
+        monkeypatch.setenv("EDUTORCH_CUDA_GRAPHS", "off")
+    step = assert_equal_steps("mlp", 4, **settings)
+    assert not GRAPHS
+    assert "launched in each call" in step.explain()
+
+
+def test_another_shape_is_captured_anew(recorded: None) -> None:
+    eager, compiled = Training("mlp", DEVICE), Training("mlp", DEVICE)
+    step = torch.compile(compiled.step)
+    for count in (4, 4, 4, 4, 6, 6, 6, 4, 6):
+        x, y = (tensor.to(DEVICE) for tensor in batch("mlp", count))
+        assert step(x, y).item() == pytest.approx(eager.step(x, y).item(), abs=1e-5)
+    assert "shape (4, 12) before, now (6, 12)" in step.explain()
+    assert len(step.entries) == 2
+    # The second capture keeps the gradients that it has found: one more of the first version.
+    assert len(GRAPHS) <= 3
+
+
+def test_a_batch_in_the_same_memory_is_not_copied(recorded: None) -> None:
+    eager, compiled = Training("mlp", DEVICE), Training("mlp", DEVICE)
+    step = torch.compile(compiled.step)
+    x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
+    for number in range(8):
+        if number == 5:  # from now on it is another tensor
+            x = x.clone()
+        with torch.no_grad():
+            x.mul_(0.9)
+        assert step(x, y).item() == pytest.approx(eager.step(x, y).item(), abs=1e-5)
+    assert "captured 2 times" in step.explain()
+
+
+def test_gradients_that_are_kept_stay_as_they_are(recorded: None) -> None:
+    training = Training("mlp", DEVICE)
+    step = torch.compile(training.step)
+    parameter = next(iter(training.model.parameters()))
+    kept: list[tuple[Any, np.ndarray]] = []
+    for _ in range(7):
+        x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
+        step(x, y)
+        assert parameter.grad is not None
+        kept.append((parameter.grad, parameter.grad.cpu().numpy().copy()))
+    for gradient, values in kept:
+        np.testing.assert_array_equal(gradient.cpu().numpy(), values)
+
+
+def test_results_that_are_kept_stay_as_they_are(recorded: None) -> None:
+    training = Training("mlp", DEVICE)
+    step = torch.compile(training.step)
+    losses = [step(*(tensor.to(DEVICE) for tensor in batch("mlp", 4))) for _ in range(6)]
+    assert len({loss.item() for loss in losses}) == 6
+
+
+def test_accumulated_gradients(recorded: None) -> None:
+    models = [Training("mlp", DEVICE).model for _ in range(2)]
+
+    def accumulate(model: nn.Module) -> Any:
+        def add(x: torch.Tensor) -> torch.Tensor:
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        return add
+
+    eager, compiled = accumulate(models[0]), torch.compile(accumulate(models[1]))
+    for _ in range(6):
+        x = torch.randn(4, 12).to(DEVICE)
+        assert compiled(x).item() == pytest.approx(eager(x).item(), abs=1e-5)
+        for first, second in zip(models[0].parameters(), models[1].parameters(), strict=True):
+            np.testing.assert_allclose(
+                first.grad.cpu().numpy(), second.grad.cpu().numpy(), atol=1e-5
+            )
+    assert compiled.broken == []
+
+
+def test_learning_rate_of_a_scheduler_reaches_the_graph(recorded: None) -> None:
+    pair = [Training("mlp", DEVICE) for _ in range(2)]
+    plans = [torch.optim.lr_scheduler.StepLR(t.optimizer, 2, gamma=0.5) for t in pair]
+    step = torch.compile(pair[1].step)
+    for _ in range(8):
+        x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
+        assert step(x, y).item() == pytest.approx(pair[0].step(x, y).item(), abs=1e-5)
+        for plan in plans:
+            plan.step()
+    assert len(GRAPHS) == 1
+
+
+def test_forward_alone_and_with_gradients_outside(recorded: None) -> None:
+    model = Training("mlp", DEVICE).model
+    compiled = torch.compile(model)
+    for _ in range(4):
+        x = torch.randn(4, 12).to(DEVICE)
+        results = []
+        for function in (model, compiled):
+            model.zero_grad()
+            y = function(x)
+            y.square().sum().backward()
+            grads = [parameter.grad.cpu().numpy().copy() for parameter in model.parameters()]
+            results.append((y.detach().cpu().numpy(), *grads))
+        for first, second in zip(*results, strict=True):
+            np.testing.assert_allclose(first, second, atol=1e-5)
+
+
+# What cannot be captured ---------------------------------------------------------------------------
+
+
+def test_a_wait_inside_is_launched_instead(recorded: None) -> None:
+    training, eager = Training("mlp", DEVICE), Training("mlp", DEVICE)
+    step = torch.compile(training.step)
+    for number in range(6):
+        x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
+        if number == 2:
+            scope = step.entries[0].forward.device.text.scope
+            name = next(name for name in scope if name.startswith("product"))
+            product = scope[name]
+            scope[name] = lambda *values: (strict_array.wait(), product(*values))[1]
+        assert step(x, y).item() == pytest.approx(eager.step(x, y).item(), abs=1e-5)
+    text = step.explain()
+    assert "the host waits for the device here" in text
+    assert "launched in each call" in text
+    assert all(graph.launches == 0 for graph in GRAPHS)
+    assert RECORDER.operations is None
+
+
+def test_out_of_memory_in_a_capture_is_one_sentence(
+    recorded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = Training("mlp", DEVICE)
+    step = torch.compile(training.step)
+    for _ in range(2):
+        step(*(tensor.to(DEVICE) for tensor in batch("mlp", 4)))
+    monkeypatch.setattr(MemoryPool, "limit", 2000)
+    x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
+    with pytest.raises(CaptureMemoryError, match="out of memory while the step was captured"):
+        for _ in range(3):
+            step(x, y)
+    assert RECORDER.operations is None
+    monkeypatch.setattr(MemoryPool, "limit", None)
+    eager = Training("mlp", DEVICE)
+    eager.model.load_state_dict(training.model.state_dict())
+    eager.optimizer.load_state_dict(training.optimizer.state_dict())
+    assert step(x, y).item() == pytest.approx(eager.step(x, y).item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("what", ["host", "pool", "stream"])
+def test_the_recording_stream_refuses(what: str, recorded: None) -> None:
+    cuda = torch.backends.get(DEVICE).xp.cuda
+    x = torch.ones(3).to(DEVICE)._array
+    pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
+    with cuda.using_allocator(None if what == "pool" else pool.malloc), stream:
+        stream.begin_capture()
+        try:
+            with pytest.raises(RuntimeError):
+                if what == "host":
+                    x.set(np.ones(3, np.float32))
+                elif what == "pool":
+                    x + 1
+                else:
+                    with cuda.Stream(non_blocking=True):
+                        x + 1
+        finally:
+            stream.end_capture()
