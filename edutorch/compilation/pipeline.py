@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import blas, kernel_registry
+from ..backends.device import Device
 from ..core.tensor import Tensor, wrap
 from ..errors import EdutorchError, warn
 from ..fx import Graph, GraphModule, Node
@@ -313,7 +314,7 @@ class CapturedModule(GraphModule):
         ]
         return tuple(
             wrap(result) if hasattr(result, "dtype") else result
-            for result in run_on_arrays(self.graph)(arrays)
+            for result in eager_backend(self.graph)(arrays)
         )
 
 
@@ -343,4 +344,5 @@ def example_input(node: Node) -> Any:
     """Return an example of an input: zeros of its shape and dtype."""
     if node.meta.get("number"):
         return 0.0
-    return wrap(np.zeros(node.meta["shape"], node.meta["dtype"]))
+    device = Device(str(node.meta.get("device", "cpu"))).backend
+    return wrap(device.xp.zeros(node.meta["shape"], node.meta["dtype"]))

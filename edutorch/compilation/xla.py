@@ -55,6 +55,17 @@ class Kept(NamedTuple):
     value: Any
 
 
+def refuse_other_devices(graph: Graph) -> None:
+    """Raise XlaError for arrays that are on another device than the CPU."""
+    for node in graph.nodes:
+        device = str(node.meta.get("device", "cpu"))
+        if device != "cpu":
+            raise XlaError(
+                "compile", f"`{node.name}` is on the device {device}; XLA takes the CPU's",
+                {"backend": "jax"}, 'use backend="edutorch", which compiles for that device',
+            )  # fmt: skip
+
+
 class Xla:
     """A graph as a function that XLA has compiled: `outputs = lowered(inputs)`.
 
@@ -67,6 +78,7 @@ class Xla:
 
     def __init__(self, graph: Graph, options: dict[str, Any] | None = None) -> None:
         require_jax()
+        refuse_other_devices(graph)
         self.jax, self.graph = import_jax(), graph
         self.inputs = [node for node in graph.nodes if node.op == "placeholder"]
         self.outputs: list[Node] = list(graph.output_node().args[0])  # type: ignore[arg-type]
