@@ -52,8 +52,8 @@ def arrays(device: str, *shapes: tuple[int, ...], dtype: str = "float32") -> lis
     """Return tensors of normal numbers on a device."""
     import edutorch
 
-    numbers = np.random.default_rng(0)
-    made = [edutorch.tensor(numbers.standard_normal(s).astype("float32")) for s in shapes]
+    random = np.random.default_rng(0)
+    made = [edutorch.tensor(random.standard_normal(s).astype("float32")) for s in shapes]
     return [tensor.to(getattr(edutorch, dtype)).to(device)._array for tensor in made]
 
 

@@ -80,14 +80,14 @@ class Step:
         dtype = getattr(torch, network.dtype)
         self.model = model = model.to(device).to(dtype)
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-        numbers = np.random.default_rng(0)
+        random = np.random.default_rng(0)
         count = network.shape[0] * (network.shape[1] if network.words else 1)
         if network.words:
-            x = torch.tensor(numbers.integers(0, network.words, network.shape)).to(device)
+            x = torch.tensor(random.integers(0, network.words, network.shape)).to(device)
         else:
-            values = numbers.standard_normal(network.shape).astype("float32")
+            values = random.standard_normal(network.shape).astype("float32")
             x = torch.tensor(values).to(device).to(dtype)
-        y = torch.tensor(numbers.integers(0, network.classes, count)).to(device)
+        y = torch.tensor(random.integers(0, network.classes, count)).to(device)
 
         def step() -> Any:
             with torch.device(device):
@@ -183,7 +183,6 @@ def row(network: Network, result: Result) -> list[str]:
 def products(sizes: tuple[int, ...] = (512, 2048, 8192), device: str = "cuda") -> str:
     """Measure products of square matrices against PyTorch's; return the table."""
     import edutorch
-
     from edutorch.kernels.gpu.matmul import product
 
     torch = importlib.import_module("torch")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -27,9 +27,6 @@ from ..backends import Backend
 from ..backends.numpy import Array
 from ..errors import EdutorchError
 from ..fx.traced_array import address
-
-if TYPE_CHECKING:
-    from .device_program import DeviceProgram
 
 __all__ = [
     "CaptureError", "CaptureMemoryError", "CapturedStep", "GraphDriver", "graph_driver",
@@ -43,6 +40,17 @@ class CaptureError(EdutorchError, RuntimeError):
 
 class CaptureMemoryError(EdutorchError, MemoryError):
     """The device has not enough memory for a graph of its own pool."""
+
+
+class Launched(Protocol):
+    """A program of a device: `run` launches its kernels.
+
+    Attributes:
+        writes: by output, the input that it is written into.
+    """
+
+    writes: dict[int, int]
+    run: Callable[[list[Any]], list[Any]]
 
 
 class GraphDriver(Protocol):
@@ -117,13 +125,13 @@ class CapturedStep:
     """
 
     def __init__(
-        self, program: DeviceProgram, backend: Backend, count: int, driver: GraphDriver | None
+        self, program: Launched, backend: Backend, count: int, driver: GraphDriver | None
     ) -> None:
         self.program, self.backend, self.count, self.driver = program, backend, count, driver
         self.before_gradients: Callable[[], None] = lambda: None
         self.uncopied: set[int] = set()
         self.refusal = "" if driver is not None else "graphs are off, or the device has none"
-        self.numbers: Any = None  # the array that the numbers are in
+        self.scalars: Any = None  # the array that the numbers are in
         self.inputs: list[Any] = []  # what the graph reads: fixed arrays, and its own copies
         self.fixed: list[Any] = []  # the array of each input that was the same in two calls
         self.is_moving: list[bool] = []  # inputs that have been another array once
@@ -132,9 +140,9 @@ class CapturedStep:
         self.replay: Callable[[], None] | None = None
         self.launches = self.captures = self.replays = 0
 
-    def __call__(self, arrays: Sequence[Any], numbers: Sequence[float]) -> list[Any]:
+    def __call__(self, arrays: Sequence[Any], scalars: Sequence[float]) -> list[Any]:
         """Compute the outputs; an output that is written into an input is that input."""
-        self.upload_numbers(numbers)
+        self.upload_numbers(scalars)
         if self.driver is None:
             self.launches += 1
             return self.write_back(self.run(arrays), arrays, range(len(arrays)))
@@ -158,20 +166,20 @@ class CapturedStep:
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Launch the program's kernels."""
-        places = [] if self.numbers is None else [self.numbers[i] for i in range(self.count)]
-        return self.program.run([*arrays, *places])
+        single = [] if self.scalars is None else [self.scalars[i] for i in range(self.count)]
+        return self.program.run([*arrays, *single])
 
-    def upload_numbers(self, numbers: Sequence[float]) -> None:
+    def upload_numbers(self, scalars: Sequence[float]) -> None:
         """Copy the numbers of this call to the device."""
         if not self.count:
             return
-        values = np.array(numbers, np.float64)
-        if self.numbers is None:
-            self.numbers = self.backend.from_numpy(values)
+        values = np.array(scalars, np.float64)
+        if self.scalars is None:
+            self.scalars = self.backend.from_numpy(values)
         elif self.driver is not None:
-            self.driver.upload(self.numbers, values)
+            self.driver.upload(self.scalars, values)
         else:
-            self.numbers[...] = self.backend.from_numpy(values)
+            self.scalars[...] = self.backend.from_numpy(values)
 
     # The first call, and the graph ----------------------------------------------------------
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.function_node import output_node
 from .. import backends
+from ..autograd.function_node import output_node
 from ..backends.numpy import Array, as_plain_array
 from ..core.autograd.graph import LEAF, Node, edge_of
 from ..core.autograd.multi_output import Description
@@ -77,17 +77,20 @@ class CompiledVersion:
         )
         self.plan_gradients()
         self.plan_inputs()
+        self.plan_replaced_gradients()
+        self.release_first_call()
+
+    def plan_replaced_gradients(self) -> None:
+        """Tell the program which gradients it replaces: their memory is free before."""
         # A gradient that accumulates is an input as well.
         kept_grads = {id(input_.tensor) for input_ in self.inputs if input_.kind == "grad"}
-        self.replaced_grads = [tensor for _, tensor in self.grads if id(tensor) not in kept_grads]
-        if hasattr(self.forward, "hand_out_uncopied"):  # a program of a device
-            kept = {id(tensor) for tensor in self.replaced_grads}
-            self.forward.hand_out_uncopied(  # type: ignore[attr-defined]
-                [position for position, tensor in self.grads if id(tensor) in kept]
-            )
-        if self.replaced_grads and hasattr(self.forward, "call_before_gradients"):
-            self.forward.call_before_gradients(self.drop_gradients)  # type: ignore[attr-defined]
-        self.release_first_call()
+        replaced = [pair for pair in self.grads if id(pair[1]) not in kept_grads]
+        self.replaced_grads = [tensor for _, tensor in replaced]
+        program: Any = self.forward
+        if hasattr(program, "hand_out_uncopied"):  # a program of a device
+            program.hand_out_uncopied([position for position, _ in replaced])
+        if replaced and hasattr(program, "call_before_gradients"):
+            program.call_before_gradients(self.drop_gradients)
 
     def release_first_call(self) -> None:
         """Release the tensors of the first call."""

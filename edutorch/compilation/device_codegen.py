@@ -60,8 +60,8 @@ class DeviceFunctions:
         with_kernel = self.kernel_first(op.name, definition)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            given = dict(zip(parameters, args, strict=False)) | kwargs
-            return with_kernel(*(given.get(name, p.default) for name, p in parameters.items()))
+            by_name = dict(zip(parameters, args, strict=False)) | kwargs
+            return with_kernel(*(by_name.get(name, p.default) for name, p in parameters.items()))
 
         return run
 
@@ -211,8 +211,8 @@ class DeviceWriter(NumpyWriter):
 
 def is_number(operand: object) -> bool:
     """Whether an operand is a number that differs from call to call: an array without axes here."""
-    kinds = ("input", "number")  # a call that returns several arrays has no dtype either
-    return isinstance(operand, Value) and operand.dtype is None and operand.kind in kinds
+    scalar_kinds = ("input", "number")  # a call that returns several arrays has no dtype either
+    return isinstance(operand, Value) and operand.dtype is None and operand.kind in scalar_kinds
 
 
 def number_dtype(value: Value) -> np.dtype[Any] | None:
@@ -316,4 +316,3 @@ def device_program_text(
 ) -> DeviceProgramText:  # fmt: skip
     """Generate the code of a device's program."""
     return DeviceProgramWriter(program, units, functions, fuse).write()
-

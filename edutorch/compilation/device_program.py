@@ -74,12 +74,12 @@ class DeviceLowered:
 
         self.graph, self.backend = graph, backend
         self.split: Split = split_by_device(graph)
-        self.count = len([node for node in graph.nodes if node.op == "output"][0].args[0])  # type: ignore[arg-type]
-        has_host = bool(self.split.host_outputs or self.split.numbers)
+        self.count = len(graph.output_node().args[0])  # type: ignore[arg-type]
+        has_host = bool(self.split.host_outputs or self.split.scalars)
         # Numbers and single elements: no kernel is worth it.
         self.host: Any = lower(self.split.host, fuse=False) if has_host else None
         self.device = DeviceProgram(self.split.device, backend)
-        self.step = CapturedStep(self.device, backend, self.split.numbers, driver)
+        self.step = CapturedStep(self.device, backend, self.split.scalars, driver)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Compute the outputs."""
@@ -87,8 +87,8 @@ class DeviceLowered:
         host: list[Any] = []
         if self.host is not None:
             host = self.host([inputs[number] for number in split.host_inputs])
-        numbers = [float(value) for value in host[len(host) - split.numbers :]]
-        device = self.step([inputs[number] for number in split.device_inputs], numbers)
+        scalars = [float(value) for value in host[len(host) - split.scalars :]]
+        device = self.step([inputs[number] for number in split.device_inputs], scalars)
         outputs: list[Any] = [None] * self.count
         for position, index in split.host_outputs.items():
             outputs[position] = host[index]
@@ -101,11 +101,9 @@ class DeviceLowered:
         self.step.before_gradients = function
 
     def hand_out_uncopied(self, positions: Sequence[int]) -> None:
-        """Say which outputs may be the program's own memory: gradients, which the next run makes
-        anew.
-        """
-        places = self.split.device_outputs
-        self.step.uncopied = {places[position] for position in positions if position in places}
+        """Let some outputs be the program's own memory: gradients, which are replaced."""
+        indices = self.split.device_outputs
+        self.step.uncopied = {indices[place] for place in positions if place in indices}
 
     @property
     def code(self) -> str:
@@ -118,7 +116,7 @@ class DeviceLowered:
         kernels = len(self.device.text.kernels)
         lines = [
             f"on {self.backend.device_name}: {len(self.device.units)} steps, "
-            f"{kernels} of them fused kernels; {self.split.numbers} numbers from the host",
+            f"{kernels} of them fused kernels; {self.split.scalars} numbers from the host",
             self.step.explain(),
         ]
         return "\n".join(lines)
@@ -180,8 +178,8 @@ def run_definition(node: Node, values: dict[Node, Any], device: Backend) -> Any:
     """Run one node, on the device that its arrays are on."""
     args, kwargs = map_arg(node.args, values.__getitem__), map_arg(node.kwargs, values.__getitem__)
     sources = [input_ for input_ in node.all_input_nodes if "device" in input_.meta]
-    places = [node] if "device" in node.meta else sources
-    on_device = any(str(place.meta["device"]) != "cpu" for place in places)
+    positions = [node] if "device" in node.meta else sources
+    on_device = any(str(place.meta["device"]) != "cpu" for place in positions)
     target: Any = node.target
     if hasattr(target, "rule"):
         return target.definition(*args, **kwargs)

@@ -29,7 +29,7 @@ class Split:
         host, device: their graphs. The device's has the inputs on the device, and then the numbers.
         host_inputs, device_inputs: their inputs, as indices of the inputs of the whole.
         host_outputs, device_outputs: by output of the whole that they compute, the index in theirs.
-        numbers: how many outputs of the host, the last ones, are numbers for the device.
+        scalars: how many outputs of the host, the last ones, are numbers for the device.
     """
 
     host: Graph = field(default_factory=Graph)
@@ -38,7 +38,7 @@ class Split:
     device_inputs: list[int] = field(default_factory=list)
     host_outputs: dict[int, int] = field(default_factory=dict)
     device_outputs: dict[int, int] = field(default_factory=dict)
-    numbers: int = 0
+    scalars: int = 0
 
 
 def device_of(graph: Graph) -> str | None:
@@ -88,8 +88,8 @@ class Splitter:
 
     def run(self) -> Split:
         split = self.split
-        places = [node for node in self.graph.nodes if node.op == "placeholder"]
-        for number, node in enumerate(places):
+        inputs_ = [node for node in self.graph.nodes if node.op == "placeholder"]
+        for number, node in enumerate(inputs_):
             is_host = node in self.host_nodes
             (split.host_inputs if is_host else split.device_inputs).append(number)
             copies, part = self.part_of(node)
@@ -154,19 +154,19 @@ class Splitter:
         device_ends: list[Node] = []
         for position, node in enumerate(outputs):
             is_host = node in self.host_nodes
-            ends, numbers = (
+            ends, scalars = (
                 (host_ends, split.host_outputs) if is_host else (device_ends, split.device_outputs)
             )
-            numbers[position] = len(ends)
+            scalars[position] = len(ends)
             ends.append((self.host_copies if is_host else self.device_copies)[node])
         for position, number in self.graph.writes.items():
             is_host = position in split.host_outputs
             part, inputs = (split.host, split.host_inputs) if is_host else (
                 split.device, split.device_inputs
             )  # fmt: skip
-            places = split.host_outputs if is_host else split.device_outputs
-            part.writes[places[position]] = inputs.index(number)
-        split.numbers = len(self.needed)
+            inputs_ = split.host_outputs if is_host else split.device_outputs
+            part.writes[inputs_[position]] = inputs.index(number)
+        split.scalars = len(self.needed)
         host_ends += [self.host_copies[node] for node in self.needed]
         split.host.output(tuple(host_ends))
         split.device.output(tuple(device_ends))
@@ -182,15 +182,14 @@ def split_by_device(graph: Graph) -> Split:
     >>> import edutorch
     >>> graph = fx.Graph()
     >>> x = graph.placeholder("x")
-    >>> x.meta.update(shape=(2,), dtype=np.dtype("float32"), device="strict")
+    >>> x.meta.update(shape=(2,), dtype=edutorch.float32.numpy, device="strict")
     >>> rate = graph.placeholder("rate")
     >>> rate.meta.update(number=True)
     >>> y = graph.call_function(edutorch.mul, (x, rate))
     >>> y.meta.update(x.meta)
     >>> _ = graph.output((y,))
-    >>> from edutorch.compilation.device_split import split_by_device
     >>> split = split_by_device(graph)
-    >>> split.host_inputs, split.device_inputs, split.numbers
+    >>> split.host_inputs, split.device_inputs, split.scalars
     ([1], [0], 1)
     """
     return Splitter(graph).run()

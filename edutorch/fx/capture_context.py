@@ -24,7 +24,7 @@ from ..core.op import Op
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from ..optim.optimizer import Optimizer
-from . import primitives, traced_array, traced_backend
+from . import primitives, traced_array, traced_backend, traced_namespace
 from .graph import Graph, array_meta
 from .node import Argument, Node, map_aggregate
 from .traced_array import (
@@ -318,4 +318,5 @@ def is_step(frame: FrameType) -> bool:
 
 # Their annotations name these: `typing.get_type_hints` looks them up in their globals.
 traced_array.TracedBackend = TracedBackend  # type: ignore[attr-defined]
+traced_namespace.TracedBackend = TracedBackend  # type: ignore[attr-defined]
 traced_backend.Tracer = Tracer  # type: ignore[attr-defined]

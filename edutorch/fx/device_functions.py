@@ -27,7 +27,6 @@ Function = Callable[..., Any]
 def dotted_name(function: Function) -> str:
     """Return the name of a function below `numpy`: "sum", "linalg.norm", "add.reduce"; or "".
 
-    >>> from edutorch.fx.device_functions import dotted_name
     >>> dotted_name(np.linalg.norm), dotted_name(np.add.reduce)
     ('linalg.norm', 'add.reduce')
     """
@@ -38,10 +37,10 @@ def dotted_name(function: Function) -> str:
     module = getattr(function, "__module__", None) or "numpy"
     for path in (name, f"{module.removeprefix('numpy.')}.{name}"):
         try:
-            found = operator.attrgetter(path)(np)
+            member = operator.attrgetter(path)(np)
         except AttributeError:
             continue
-        if found is function:
+        if member is function:
             return path
     return ""
 
@@ -146,4 +145,3 @@ PRIMITIVES: dict[Function, Callable[..., Any]] = {
     primitives.with_region: with_region,
 }
 """The primitives that need something else than the methods of an array."""
-

@@ -392,10 +392,9 @@ def is_reserved(name: str) -> bool:
 
 def array_meta(array: Array) -> dict[str, Any]:
     """Return the metadata of an array for a node: shape, dtype, strides and device."""
-    return {
-        "shape": tuple(array.shape), "dtype": array.dtype, "strides": tuple(array.strides),
-        "device": "cpu" if isinstance(array, np.ndarray) else backends.of(array).device_name,
-    }  # fmt: skip
+    device = "cpu" if isinstance(array, np.ndarray) else backends.of(array).device_name
+    shape, strides = tuple(array.shape), tuple(array.strides)
+    return {"shape": shape, "dtype": array.dtype, "strides": strides, "device": device}
 
 
 def format_value(node: Node) -> str:

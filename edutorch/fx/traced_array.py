@@ -306,7 +306,7 @@ def memory_owner(array: Array) -> Any:
 
 
 def may_share_memory(first: Array, second: Array) -> bool:
-    """Return True if two arrays may have elements in common; on a device, if one storage has both."""
+    """Return True if two arrays may have elements in common; on a device: a storage."""
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         return np.may_share_memory(first, second)
     return memory_owner(first) == memory_owner(second)

@@ -1,4 +1,4 @@
-"""Compiled functions of tensors on another device than the CPU: the strict device stands in for it."""
+"""Compiled functions of tensors on another device than the CPU: on the strict device."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_counts_of_steps_are_computed_on_the_host() -> None:
     lowered = compiled.entries[0].forward
     names = [node.name for node in lowered.split.host.nodes if node.op == "placeholder"]
     assert names == ["lr", "opt_state_0_step_", "opt_state_1_step_"] or len(names) == 3
-    assert lowered.split.numbers == 4
+    assert lowered.split.scalars == 4
     # In the order of `add_step`, the last step has been counted.
     assert [state["step"].item() for state in optimizer.state.values()] == [4.0, 4.0]
 
@@ -132,8 +132,8 @@ def test_tensors_of_two_devices_are_refused_as_without_a_capture() -> None:
 
 
 def test_what_moves_to_the_host_runs_op_by_op() -> None:
+    compiled = torch.compile(lambda x: x.cpu() + 1)
     with pytest.warns(UserWarning, match="moves an array from the device to the host"):
-        compiled = torch.compile(lambda x: x.cpu() + 1)
         compiled(on_device(3))
     x = on_device(3)
     result = compiled(x)

@@ -85,9 +85,9 @@ def run(stand_in: Cudnn, graph: Any, pack: Any, workspace: Any, handle: Any) -> 
     def array(tensor: Any) -> np.ndarray:
         address = addresses[tensor.uid]
         name = tensor.data_type.name
-        kinds = {"FLOAT": np.float32, "DOUBLE": np.float64, "HALF": np.float16,
+        types_ = {"FLOAT": np.float32, "DOUBLE": np.float64, "HALF": np.float16,
                  "BFLOAT16": dtypes.bfloat16.numpy}  # fmt: skip
-        return memory(address, tuple(tensor.dim), tuple(tensor.stride), kinds[name])
+        return memory(address, tuple(tensor.dim), tuple(tensor.stride), types_[name])
 
     def work() -> None:
         values: dict[int, np.ndarray] = {}

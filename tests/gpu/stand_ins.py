@@ -21,7 +21,6 @@ import pytest
 
 from edutorch import dtypes
 from edutorch.kernels.gpu.matmul import Bindings
-
 from tests.gpu.recording import RECORDER
 
 INTEGERS = {"intptr_t", "int", "size_t", "uint64_t", "int64_t"}
@@ -44,10 +43,12 @@ class Autospec:
         def call(*args: Any, **kwargs: Any) -> Any:
             bound = inspect.signature(member).bind(*args, **kwargs)
             self.calls[name] = self.calls.get(name, 0) + 1
-            for parameter, kind in argument_types(member).items():
+            for parameter, role in argument_types(member).items():
                 value = bound.arguments[parameter]
-                if kind in INTEGERS:
-                    assert isinstance(value, int | enum.IntEnum), f"{name}: {parameter} is {value!r}"
+                if role in INTEGERS:
+                    assert isinstance(value, int | enum.IntEnum), (
+                        f"{name}: {parameter} is {value!r}"
+                    )
             return answer(*bound.args)
 
         return call
@@ -56,12 +57,14 @@ class Autospec:
 def argument_types(function: Any) -> dict[str, str]:
     """Return the C types of a binding's arguments, from the first line of its docstring."""
     line = (function.__doc__ or "").splitlines()[0]
-    found = re.fullmatch(r"\w+\((.*)\)(?: -> \w+)?", line)
-    pairs = [part.split() for part in found[1].split(", ")] if found and found[1] else []
+    match = re.fullmatch(r"\w+\((.*)\)(?: -> \w+)?", line)
+    pairs = [part.split() for part in match[1].split(", ")] if match and match[1] else []
     return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
 
 
-def memory(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> np.ndarray:
+def memory(
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any
+) -> np.ndarray:
     """Return the array at an address; strides are in elements."""
     item = np.dtype(dtype).itemsize
     span = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
@@ -78,41 +81,41 @@ class CublasLt:
         from nvmath.bindings import cublas, cublasLt
 
         self.lt, self.data, self.compute = cublasLt, CudaDataType, cublas.ComputeType
-        self.numbers = itertools.count(1000)
+        self.counter = itertools.count(1000)
         self.made: dict[int, dict[str, Any]] = {}
         self.products: list[str] = []  # the epilogue of each product
 
     def make(self, **attributes: Any) -> int:
-        number = next(self.numbers)
+        number = next(self.counter)
         self.made[number] = attributes
         return number
 
     def create(self) -> int:
-        return self.make(kind="handle")
+        return self.make(role="handle")
 
     def matmul_desc_create(self, compute_type: int, scale_type: int) -> int:
         compute = self.compute(compute_type)
         self.data(scale_type)
-        return self.make(kind="desc", compute=compute, EPILOGUE=1, TRANSA=0, TRANSB=0)
+        return self.make(role="desc", compute=compute, EPILOGUE=1, TRANSA=0, TRANSB=0)
 
     def matrix_layout_create(self, type: int, rows: int, cols: int, ld: int) -> int:
         assert ld >= rows, f"a column of {rows} elements does not fit into {ld}"
         assert rows
         assert cols
-        return self.make(kind="layout", type=self.data(type), rows=rows, cols=cols,
+        return self.make(role="layout", type=self.data(type), rows=rows, cols=cols,
                          ld=ld, BATCH_COUNT=1, STRIDED_BATCH_OFFSET=0)  # fmt: skip
 
     def matmul_preference_create(self) -> int:
-        return self.make(kind="preference")
+        return self.make(role="preference")
 
     def matmul_preference_destroy(self, pref: int) -> None:
-        assert self.made.pop(pref)["kind"] == "preference"
+        assert self.made.pop(pref)["role"] == "preference"
 
     def set_attribute(
-        self, number: int, kind: str, names: Any, dtype: Any, buf: int, size: int
+        self, number: int, role: str, names: Any, dtype: Any, buf: int, size: int
     ) -> None:  # fmt: skip
         dtype = np.dtype(dtype)
-        assert self.made[number]["kind"] == kind
+        assert self.made[number]["role"] == role
         assert size == dtype.itemsize, f"{names} has {dtype.itemsize} bytes, not {size}"
         value = np.frombuffer((ctypes.c_uint8 * size).from_address(buf), dtype)[0]
         self.made[number][names.name] = int(value)
@@ -138,7 +141,7 @@ class CublasLt:
         return_algo_count: int,
     ) -> None:  # fmt: skip
         assert RECORDER.operations is None, "an algorithm is chosen while a step is captured"
-        assert self.made[light_handle]["kind"] == "handle"
+        assert self.made[light_handle]["role"] == "handle"
         self.shapes(operation_desc, adesc, bdesc, ddesc)
         assert {self.made[preference][f"MIN_ALIGNMENT_{name}_BYTES"] for name in "ABCD"} == {16}
         dtype = self.lt.matmul_heuristic_result_dtype
@@ -161,8 +164,8 @@ class CublasLt:
     def dtype(self, type_: Any) -> Any:
         types = self.data
         return {
-            types.CUDA_R_32F: np.float32, types.CUDA_R_64F: np.float64, types.CUDA_R_16F: np.float16,
-            types.CUDA_R_16BF: dtypes.bfloat16.numpy,
+            types.CUDA_R_32F: np.float32, types.CUDA_R_64F: np.float64,
+            types.CUDA_R_16F: np.float16, types.CUDA_R_16BF: dtypes.bfloat16.numpy,
         }[type_]  # fmt: skip
 
     def matrix(self, address: int, number: int) -> np.ndarray:
@@ -198,10 +201,10 @@ class CublasLt:
 
     def finish(self, name: str, plan: dict[str, Any], y: np.ndarray, dtype: Any) -> np.ndarray:
         """Apply the epilogue to a product by columns."""
-        rows, columns = y.shape[1:]
+        rows = y.shape[1]
         if "BIAS" in name:
             y = y + memory(plan["BIAS_POINTER"], (rows, 1), (1, 1), dtype).astype(y.dtype)
-        if "AUX" in name or name.startswith("D") and name != "DEFAULT":
+        if "AUX" in name or (name.startswith("D") and name != "DEFAULT"):
             y = self.with_aux(name, plan, y[0], dtype)[None]
         elif "RELU" in name:
             y = np.maximum(y, 0)

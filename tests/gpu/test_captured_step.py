@@ -1,12 +1,12 @@
 """A training step as one graph, on the recording stream: it equals the eager step.
 
-The stream refuses what a capture on a GPU would (see `recording.py`). With "definitions" every op is
-its definition; with "libraries" products are cuBLASLt's and convolutions cuDNN's, by stand-ins.
+The stream refuses what a capture on a GPU would (see `recording.py`). With "definitions" every op
+is its definition; with "libraries" products are cuBLASLt's and convolutions cuDNN's, by stand-ins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,7 +21,7 @@ from edutorch.compilation.cuda_graphs import CupyGraphs
 from edutorch.kernels.gpu.cudnn import use_cudnn
 from edutorch.kernels.gpu.matmul import use_bindings
 from edutorch.kernels.gpu.module import use_launcher
-from tests.gpu.recording import GRAPHS, RECORDER, MemoryPool, recording
+from tests.gpu.recording import GRAPHS, RECORDER, CUDARuntimeError, MemoryPool, recording
 from tests.gpu.steps import NETWORKS, Training, batch
 
 DEVICE = "strict"
@@ -212,7 +212,17 @@ def test_forward_alone_and_with_gradients_outside(recorded: None) -> None:
             np.testing.assert_allclose(first, second, atol=1e-5)
 
 
-# What cannot be captured ---------------------------------------------------------------------------
+# What cannot be captured --------------------------------------------------------------------------
+
+
+def after_a_wait(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function before which the host waits for the device."""
+
+    def wait_and_compute(*values: Any) -> Any:
+        strict_array.wait()
+        return function(*values)
+
+    return wait_and_compute
 
 
 def test_a_wait_inside_is_launched_instead(recorded: None) -> None:
@@ -222,9 +232,7 @@ def test_a_wait_inside_is_launched_instead(recorded: None) -> None:
         x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
         if number == 2:
             scope = step.entries[0].forward.device.text.scope
-            name = next(name for name in scope if name.startswith("product"))
-            product = scope[name]
-            scope[name] = lambda *values: (strict_array.wait(), product(*values))[1]
+            scope["product"] = after_a_wait(scope["product"])
         assert step(x, y).item() == pytest.approx(eager.step(x, y).item(), abs=1e-5)
     text = step.explain()
     assert "the host waits for the device here" in text
@@ -242,9 +250,9 @@ def test_out_of_memory_in_a_capture_is_one_sentence(
         step(*(tensor.to(DEVICE) for tensor in batch("mlp", 4)))
     monkeypatch.setattr(MemoryPool, "limit", 2000)
     x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
+    step(x, y)  # launched; the next call makes the graph
     with pytest.raises(CaptureMemoryError, match="out of memory while the step was captured"):
-        for _ in range(3):
-            step(x, y)
+        step(x, y)
     assert RECORDER.operations is None
     monkeypatch.setattr(MemoryPool, "limit", None)
     eager = Training("mlp", DEVICE)
@@ -253,7 +261,20 @@ def test_out_of_memory_in_a_capture_is_one_sentence(
     assert step(x, y).item() == pytest.approx(eager.step(x, y).item(), abs=1e-5)
 
 
-@pytest.mark.parametrize("what", ["host", "pool", "stream"])
+def add_on_another_stream(x: Any, cuda: Any) -> None:
+    with cuda.Stream(non_blocking=True):
+        x + 1
+
+
+REFUSED: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "host": ("copies from the host", lambda x, cuda: x.set(np.ones(3, np.float32))),
+    "list": ("copies from the host", lambda x, cuda: torch.backends.get(DEVICE).xp.asarray([1.0])),
+    "pool": ("not from the graph's own pool", lambda x, cuda: x + 1),
+    "stream": ("another stream", add_on_another_stream),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
 def test_the_recording_stream_refuses(what: str, recorded: None) -> None:
     cuda = torch.backends.get(DEVICE).xp.cuda
     x = torch.ones(3).to(DEVICE)._array
@@ -261,13 +282,7 @@ def test_the_recording_stream_refuses(what: str, recorded: None) -> None:
     with cuda.using_allocator(None if what == "pool" else pool.malloc), stream:
         stream.begin_capture()
         try:
-            with pytest.raises(RuntimeError):
-                if what == "host":
-                    x.set(np.ones(3, np.float32))
-                elif what == "pool":
-                    x + 1
-                else:
-                    with cuda.Stream(non_blocking=True):
-                        x + 1
+            with pytest.raises(CUDARuntimeError, match=REFUSED[what][0]):
+                REFUSED[what][1](x, cuda)
         finally:
             stream.end_capture()

@@ -67,8 +67,8 @@ def test_the_code_in_the_script_is_there() -> None:
     assert {name for _, name, _ in names} == {"first", "all_speed", "memory"}
     for module, name, called in names:
         assert name == called
-        found = __import__(module, fromlist=[name])
-        assert callable(getattr(found, name))
+        loaded = __import__(module, fromlist=[name])
+        assert callable(getattr(loaded, name))
 
 
 def test_proofs_hold_on_the_stand_ins(stand_ins: None, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def test_plans_are_cached_by_shape(library: CublasLt) -> None:
     for size in (3, 4, 3, 4, 3):
         left = array(random, (size, 5), np.float32)
         product(left, array(random, (5, 2), np.float32))
-    made = [thing for thing in library.made.values() if thing["kind"] == "desc"]
+    made = [thing for thing in library.made.values() if thing["role"] == "desc"]
     assert len(made) == 2
 
 
@@ -130,8 +130,8 @@ def test_tf32_is_asked_for_only_if_it_is_allowed(library: CublasLt) -> None:
         product(left, right)
     finally:
         switches.allow_tf32 = False
-    kinds = [thing["compute"].name for thing in library.made.values() if thing["kind"] == "desc"]
-    assert kinds == ["COMPUTE_32F", "COMPUTE_32F_FAST_TF32"]
+    types_ = [thing["compute"].name for thing in library.made.values() if thing["role"] == "desc"]
+    assert types_ == ["COMPUTE_32F", "COMPUTE_32F_FAST_TF32"]
 
 
 def test_what_is_left_to_the_definition(library: CublasLt) -> None:
@@ -147,18 +147,16 @@ def test_what_is_left_to_the_definition(library: CublasLt) -> None:
 
 
 def test_stand_in_refuses_what_the_package_does_not_have() -> None:
-    bindings, library = cublas_lt()
+    bindings, _ = cublas_lt()
     with pytest.raises(AttributeError):
         bindings.lt.matmul_create_desc  # noqa: B018
     with pytest.raises(TypeError):
         bindings.lt.matmul_desc_create(68)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="12345 is not a valid"):
         bindings.lt.matmul_desc_create(12345, 0)
     with pytest.raises(AssertionError, match="does not fit"):
         bindings.lt.matrix_layout_create(0, 5, 4, 3)
     desc = bindings.lt.matmul_desc_create(68, 0)
+    value, attribute = np.zeros(1, np.int64), bindings.lt.MatmulDescAttribute.TRANSA
     with pytest.raises(AssertionError, match="bytes"):
-        value = np.zeros(1, np.int64)
-        bindings.lt.matmul_desc_set_attribute(
-            desc, bindings.lt.MatmulDescAttribute.TRANSA, value.ctypes.data, 8
-        )
+        bindings.lt.matmul_desc_set_attribute(desc, attribute, value.ctypes.data, 8)

@@ -1,8 +1,8 @@
 """Convolutions and attention by cuDNN, through NVIDIA's cudnn-frontend.
 
 A computation is a small graph of cuDNN, which it compiles to one kernel or a few. The graph depends
-on shapes, strides and dtypes only, and is made once for each; a call hands over addresses. Calls may
-be captured in a CUDA graph. What cuDNN does not support is left to the definition.
+on shapes, strides and dtypes only, and is made once for each; a call hands over addresses. Calls
+may be captured in a CUDA graph. What cuDNN does not support is left to the definition.
 """
 
 from __future__ import annotations
@@ -170,7 +170,9 @@ def run_graph(
         outputs: the shape and dtype of each.
     """
     backend = backends.of(next(iter(inputs.values())))
-    if cudnn_for(backend) is None or any(array.dtype.name not in TYPES for array in inputs.values()):
+    if cudnn_for(backend) is None or any(
+        array.dtype.name not in TYPES for array in inputs.values()
+    ):
         return None
     if not all(array.size for array in inputs.values()):
         return None
@@ -244,24 +246,21 @@ def convolution(
         weight: (o, c / groups, …): cuDNN sees the groups by the channels.
         bias: (o).
     """
-    taps = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], window.dilation, strict=True)]
-    spatial = [
-        (size + sum(pad) - tap) // step + 1
-        for size, pad, tap, step in zip(input.shape[2:], window.pads, taps, window.stride, strict=True)
-    ]  # fmt: skip
+    filters = zip(weight.shape[2:], window.dilation, strict=True)
+    taps = [(size - 1) * step + 1 for size, step in filters]
+    axes = zip(input.shape[2:], window.pads, taps, window.stride, strict=True)
+    spatial = [(size + sum(pad) - tap) // step + 1 for size, pad, tap, step in axes]
     shape = (input.shape[0], weight.shape[0], *spatial)
     if min(spatial, default=0) < 1 or len(spatial) not in (2, 3) or input.dtype != weight.dtype:
         return None
     arrays = {"input": input, "weight": weight}
     if bias is not None:
         arrays["bias"] = bias.reshape(1, -1, *(1,) * len(spatial))
-    found = run_graph(build_conv, arrays, (window, shape, relu), {"y": (shape, input.dtype)})
-    return None if found is None else found["y"]
+    results = run_graph(build_conv, arrays, (window, shape, relu), {"y": (shape, input.dtype)})
+    return None if results is None else results["y"]
 
 
-def window_of(
-    weight_shape: tuple[int, ...], stride: Any, padding: Any, dilation: Any
-) -> Window:
+def window_of(weight_shape: tuple[int, ...], stride: Any, padding: Any, dilation: Any) -> Window:
     """Return the settings of a convolution by axis."""
     _, stride, pads, dilation = resolve_window(weight_shape, stride, padding, dilation)
     return Window(tuple(stride), tuple(map(tuple, pads)), tuple(dilation))
@@ -295,8 +294,8 @@ def transposed_convolutions() -> Run:
         window = Window(tuple(stride), tuple(map(tuple, pads)), tuple(dilation))
         shape = (input.shape[0], weight.shape[1] * groups, *size)
         arrays = {"g": as_dense(input), "weight": weight}
-        found = run_graph(build_conv_input, arrays, (window, shape), {"dx": (shape, input.dtype)})
-        return None if found is None else found["dx"]
+        results = run_graph(build_conv_input, arrays, (window, shape), {"dx": (shape, input.dtype)})
+        return None if results is None else results["dx"]
 
     return run
 
@@ -314,8 +313,10 @@ def weight_gradients() -> Run:
         window = Window(tuple(stride), tuple(map(tuple, pads)), tuple(dilation))
         shape = (response.shape[1], input.shape[1] // groups, *kernel)
         arrays = {"input": input, "g": as_dense(response)}
-        found = run_graph(build_conv_weight, arrays, (window, shape), {"dw": (shape, input.dtype)})
-        return None if found is None else found["dw"]
+        results = run_graph(
+            build_conv_weight, arrays, (window, shape), {"dw": (shape, input.dtype)}
+        )
+        return None if results is None else results["dw"]
 
     return run
 
@@ -325,7 +326,7 @@ def as_dense(array: Array) -> Array:
     return array if 0 not in array.strides else backends.of(array).xp.ascontiguousarray(array)
 
 
-# Attention ---------------------------------------------------------------------------------------
+# Attention --------------------------------------------------------------------------------------
 
 
 def build_attention(
@@ -378,8 +379,8 @@ def attention_forward() -> Run:
     """Make softmax(scale · q kᵀ) v, without the weights in memory."""
 
     def run(query: Array, key: Array, value: Array, scale: float, is_causal: bool) -> Any:
-        found = attention_with_stats(query, key, value, scale, is_causal)
-        return None if found is None else found["y"]
+        results = attention_with_stats(query, key, value, scale, is_causal)
+        return None if results is None else results["y"]
 
     return run
 
@@ -388,18 +389,15 @@ def attention_forward() -> Run:
 def attention_backward() -> Run:
     """Make the gradients of q, k and v. What forward knew about each row is computed once more."""
 
-    def run(
-        g: Array, query: Array, key: Array, value: Array, scale: float, is_causal: bool
-    ) -> Any:
-        found = attention_with_stats(query, key, value, scale, is_causal)
-        if found is None:
+    def run(g: Array, query: Array, key: Array, value: Array, scale: float, is_causal: bool) -> Any:
+        results = attention_with_stats(query, key, value, scale, is_causal)
+        if results is None:
             return None
         arrays = {"q": as_dense(query), "k": as_dense(key), "v": as_dense(value)}
-        arrays |= {"y": found["y"], "g": as_dense(g), "stats": found["stats"]}
+        arrays |= {"y": results["y"], "g": as_dense(g), "stats": results["stats"]}
         outputs = {f"d{name}": (arrays[name].shape, query.dtype) for name in "qkv"}
         settings = (float(scale), bool(is_causal))
         made = run_graph(build_attention_backward, arrays, settings, outputs)
         return None if made is None else (made["dq"], made["dk"], made["dv"])
 
     return run
-

@@ -1,9 +1,9 @@
 """Matrix products by cuBLASLt, through the bindings of nvmath-python.
 
 CuPy's own products may not be captured in a CUDA graph, take no bfloat16 in batches, and copy
-float16 to float32. These may, do, and do not. A product can add a bias to each row and apply ReLU or
-GELU (tanh) before it is written, and its counterpart in backward multiplies by their derivative and
-sums the gradient of the bias.
+float16 to float32. These may, do, and do not. A product can add a bias to each row and apply ReLU
+or GELU (tanh) before it is written, and its counterpart in backward multiplies by their derivative
+and sums the gradient of the bias.
 
 cuBLASLt knows matrices by columns. The memory of a matrix by rows is that of its transpose by
 columns, so that y = a·b is computed as yᵀ = bᵀ·aᵀ: no element is moved, and what is one per column
@@ -170,7 +170,7 @@ def readable(array: Array) -> tuple[Array, Matrix]:
     return array, matrix
 
 
-# One product ---------------------------------------------------------------------------------------
+# One product --------------------------------------------------------------------------------------
 
 
 class Key(NamedTuple):
@@ -248,13 +248,13 @@ class Plan:
                 preference, attribute, limit.ctypes.data, limit.dtype.itemsize
             )
         self.algorithm = np.zeros(1, lt.matmul_heuristic_result_dtype)
-        found = np.zeros(1, np.int32)
+        chosen = np.zeros(1, np.int32)
         lt.matmul_algo_get_heuristic(
             self.handle, self.desc, self.a, self.b, self.d, self.d, preference, 1,
-            self.algorithm.ctypes.data, found.ctypes.data,
+            self.algorithm.ctypes.data, chosen.ctypes.data,
         )  # fmt: skip
         lt.matmul_preference_destroy(preference)
-        self.is_usable = bool(found[0])
+        self.is_usable = bool(chosen[0])
         self.workspace = int(self.algorithm["workspace_size"][0])
 
     def run(
@@ -345,7 +345,7 @@ def plan_of(left: Array, right: Array, epilogue: Epilogue = PLAIN) -> tuple[Any,
 def product(
     left: Array, right: Array, bias: Array | None = None, activation: str = "", aux: bool = False
 ) -> Any:
-    """Return left · right, plus a bias for each column, after an activation; None: no such product.
+    """Return left · right, plus a bias for each column, after an activation; or None.
 
     Args:
         left: (…, n, k).
@@ -361,10 +361,10 @@ def product(
         return y.reshape(*left.shape[:-1], right.shape[-1])
     if left.ndim != right.ndim or left.shape[:-2] != right.shape[:-2]:
         return None
-    found = plan_of(left, right, Epilogue(activation, bias is not None, aux))
-    if found is None or (bias is not None and bias.dtype != left.dtype):
+    chosen = plan_of(left, right, Epilogue(activation, bias is not None, aux))
+    if chosen is None or (bias is not None and bias.dtype != left.dtype):
         return None
-    plan, first, second = found
+    plan, first, second = chosen
     backend = backends.of(left)
     shape = (*left.shape[:-1], right.shape[-1])
     y = backend.xp.empty(shape, left.dtype)
@@ -376,7 +376,7 @@ def product(
 def product_gradient(
     g: Array, weight: Array, aux: Array, activation: str, bias: bool = False
 ) -> Any:
-    """Return the gradient before an activation: (g · weight) ∘ its derivative; None: no such product.
+    """Return the gradient before an activation, (g · weight) times its derivative; or None.
 
     Args:
         g: (n, k), the gradient after the next layer.
@@ -384,10 +384,10 @@ def product_gradient(
         aux: what `product` has kept for the derivative.
         bias: return the sum over the rows as well, the gradient of the bias.
     """
-    found = plan_of(g, weight, Epilogue(activation, bias, is_gradient=True))
-    if found is None:
+    chosen = plan_of(g, weight, Epilogue(activation, bias, is_gradient=True))
+    if chosen is None:
         return None
-    plan, first, second = found
+    plan, first, second = chosen
     backend = backends.of(g)
     y = backend.xp.empty((g.shape[0], weight.shape[1]), g.dtype)
     total = backend.xp.empty((weight.shape[1],), g.dtype) if bias else None
