@@ -65,9 +65,9 @@ def check_node(real: Any, node: Any) -> None:
     name = node.name.partition(".")[0]
     text = getattr(real._compiled_module.backend_graph, name).__doc__
     known = set(re.findall(r"(\w+): ", text)) | {"in0", "in1"}
-    given = set(node.params) | set(node.inputs)
+    names = set(node.params) | set(node.inputs)
     if name not in ("bias", "relu"):
-        assert given <= known, f"{name} has no argument {given - known}"
+        assert names <= known, f"{name} has no argument {names - known}"
     for tensor in (*node.inputs.values(), *node.outputs.values()):
         assert tensor.is_virtual or len(tensor.dim) == len(tensor.stride)
 

@@ -41,8 +41,8 @@ class Gpt(nn.Module):
         self.norm, self.head = nn.LayerNorm(16), nn.Linear(16, 11, bias=False)
 
     def forward(self, index: Tensor) -> Tensor:
-        places = torch.arange(index.shape[1], device=index.device)
-        x = self.token(index) + self.place(places)
+        positions = torch.arange(index.shape[1], device=index.device)
+        x = self.token(index) + self.place(positions)
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
