@@ -281,6 +281,7 @@ class DeviceProgramWriter:
             return
         name = f"fused_{len(self.kernels)}"
         self.names.scope[name], self.kernels[name] = kernel, group
+        # Numbers as they are, arrays without axes: the kernel converts them.
         arguments = ", ".join(map(self.writer.operand_text, group.external_operands()))
         targets = "".join(f"{value.name}, " for value in results)
         self.lines.append(f"{targets.rstrip()} = {name}({arguments})")

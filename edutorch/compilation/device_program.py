@@ -22,6 +22,7 @@ from ..fx import Graph, Node, map_arg
 from ..fx.device_functions import function_on
 from .captured_step import CapturedStep, GraphDriver, graph_driver
 from .device_codegen import DeviceFunctions, DeviceProgramText, device_program_text
+from .device_kernels import group_kernel
 from .device_split import Split, device_of, split_by_device
 from .fusion import group_values
 from .fusion_groups import Group
@@ -58,7 +59,7 @@ class DeviceProgram:
 
     def kernel_of(self, group: Group, results: list[Value]) -> FusedKernel | None:
         """Return the kernel of a group, or None where none can be written."""
-        return None
+        return group_kernel(group, results) if self.backend.kernels else None
 
 
 class DeviceLowered:

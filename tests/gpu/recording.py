@@ -87,6 +87,19 @@ class Recorder:
 RECORDER = Recorder()
 
 
+class RecordedLauncher:
+    """Launches kernels of CUDA text by another launcher or, during a capture, notes them."""
+
+    def __init__(self, launcher: Callable[..., None]) -> None:
+        self.launcher, self.kernels = launcher, set[str]()
+
+    def __call__(self, module: Any, kernel: str, *arguments: Any) -> None:
+        self.kernels.add(kernel)
+        RECORDER.launch(
+            kernel, current_stream().ptr, lambda: self.launcher(module, kernel, *arguments)
+        )
+
+
 def flat(value: Any) -> list[Any]:
     """Return the leaves of nested containers."""
     if isinstance(value, dict):

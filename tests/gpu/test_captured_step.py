@@ -21,14 +21,18 @@ from edutorch.compilation.cuda_graphs import CupyGraphs
 from edutorch.kernels.gpu.cudnn import use_cudnn
 from edutorch.kernels.gpu.matmul import use_bindings
 from edutorch.kernels.gpu.module import use_launcher
-from tests.gpu.recording import GRAPHS, RECORDER, CUDARuntimeError, MemoryPool, recording
+from tests.gpu.fibers import FiberLauncher
+from tests.gpu.recording import (
+    GRAPHS,
+    RECORDER,
+    CUDARuntimeError,
+    MemoryPool,
+    RecordedLauncher,
+    recording,
+)
 from tests.gpu.steps import NETWORKS, Training, batch
 
 DEVICE = "strict"
-
-
-def no_launch(*arguments: Any) -> None:
-    raise AssertionError(f"a kernel of CUDA text is launched: {arguments[1]}")
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def computed(request: pytest.FixtureRequest, recorded: None) -> Iterator[Any]:
     with ExitStack() as stack:
         stack.enter_context(use_bindings(bindings))
         stack.enter_context(use_cudnn(cudnn()))
-        stack.enter_context(use_launcher(no_launch))
+        stack.enter_context(use_launcher(RecordedLauncher(FiberLauncher(orders=(0,)))))
         yield library
 
 
