@@ -24,6 +24,7 @@ from ..fx import primitives
 from ..fx.device_functions import function_on
 from ..nn.functional.activation import gelu_derivative
 from .fusion_groups import Group, Unit, readers
+from .memory_planning import in_place_outputs
 from .numpy_codegen import Names, NumpyWriter
 from .values import Program, Value, operands_of
 
@@ -83,6 +84,12 @@ class DeviceFunctions:
 
     def product(self, left: Any, right: Any, bias: Any = None) -> Any:
         """Return the product of two matrices, plus a bias for each column."""
+        if self.backend.kernels and bias is not None:
+            from ..kernels.gpu.matmul import product
+
+            y = product(left, right, bias)
+            if y is not None:
+                return y
         y = self.of_op(REGISTRY["mm"])(left, right)
         return y if bias is None else y + bias
 
@@ -250,6 +257,7 @@ class DeviceProgramWriter:
         self.lines: list[str] = []
         self.kernels: dict[str, Group] = {}
         self.outputs = {output.base for output in operands_of(program.outputs)}
+        self.written = in_place_outputs(program, units)
 
     def write(self) -> DeviceProgramText:
         names = "".join(f"{input_.name}, " for input_ in self.program.inputs)
@@ -284,6 +292,10 @@ class DeviceProgramWriter:
         # Numbers as they are, arrays without axes: the kernel converts them.
         arguments = ", ".join(map(self.writer.operand_text, group.external_operands()))
         targets = "".join(f"{value.name}, " for value in results)
+        # What replaces an input, such as a parameter, is written into its memory at once.
+        into = [self.written[value].name if value in self.written else None for value in results]
+        if any(into):
+            arguments += f", out=({''.join(f'{target}, ' for target in into)})"
         self.lines.append(f"{targets.rstrip()} = {name}({arguments})")
 
     def last_used(self) -> dict[int, list[Value]]:

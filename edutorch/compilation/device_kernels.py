@@ -9,7 +9,7 @@ kernel reads: an argument would be fixed in a captured graph.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,10 @@ def is_known(value: Value) -> bool:
 
 
 class GroupKernel:
-    """Launches the kernel of a group: `results = kernel(*operands)`, arrays of the device."""
+    """Launches the kernel of a group: `results = kernel(*operands)`, arrays of the device.
+
+    `out` has, for each result, the array that it is written into, or None for a new one.
+    """
 
     def __init__(self, group: Group, results: list[Value]) -> None:
         self.domain, self.operands = group.domain, group.external_operands()
@@ -70,8 +73,8 @@ class GroupKernel:
         lines = []
         for index, value in enumerate(group.values):
             self.names[value] = f"v{index}"
-            kind = value_type(value.dtype)  # type: ignore[arg-type]
-            lines.append(f"const {kind} v{index} = ({kind})({self.expression(value)});")
+            c_type = value_type(value.dtype)  # type: ignore[arg-type]
+            lines.append(f"const {c_type} v{index} = ({c_type})({self.expression(value)});")
         outputs = tuple(
             Variable(f"y{index}", value.dtype)  # type: ignore[arg-type]
             for index, value in enumerate(results)
@@ -98,10 +101,13 @@ class GroupKernel:
             return f"({value_type(dtype)}){name}" if operand.dtype is None else name
         return literal(operand, getattr(operand, "dtype", dtype))
 
-    def __call__(self, *arrays: Array) -> Any:
+    def __call__(self, *arrays: Array, out: Sequence[Array | None] = ()) -> list[Array]:
         """Compute the results on the current stream."""
         backend = backends.of(arrays[0])
-        made = [backend.xp.empty(self.domain, dtype) for dtype in self.dtypes]
+        made = [
+            backend.xp.empty(self.domain, dtype) if target is None else target
+            for dtype, target in zip(self.dtypes, out or [None] * len(self.dtypes), strict=True)
+        ]
         accesses = tuple(self.access(array, backend.address(array)) for array in (*arrays, *made))
         plan = cached_plan(self.domain, accesses)
         module = module_of(self.element, plan.layout)

@@ -17,7 +17,7 @@ from .fusion_groups import Group, Unit, compute_stages, readers
 from .kernel_codegen import kernel_text
 from .values import Program, Value, operands_of
 
-__all__ = ["Plan", "peak_bytes", "plan_memory"]
+__all__ = ["Plan", "in_place_outputs", "peak_bytes", "plan_memory"]
 
 MIN_BUFFER_BYTES = 16_384
 """Below so many bytes NumPy caches memory itself, and a buffer is not worth it."""
@@ -301,6 +301,13 @@ def can_write_over(group: Group, value: Value, read: Value) -> bool:
             elif (stage[user], order[user]) > (stage[value], order[value]):
                 return False
     return True
+
+
+def in_place_outputs(program: Program, units: list[Unit]) -> dict[Value, Value]:
+    """Return the outputs that can be written into the inputs that they replace, and the inputs."""
+    planner = Planner(program, units)
+    planner.find_in_place_outputs()
+    return planner.plan.written
 
 
 def plan_memory(program: Program, units: list[Unit]) -> Plan:

@@ -21,6 +21,7 @@ from edutorch.compilation.cuda_graphs import CupyGraphs
 from edutorch.kernels.gpu.cudnn import use_cudnn
 from edutorch.kernels.gpu.matmul import use_bindings
 from edutorch.kernels.gpu.module import use_launcher
+from edutorch.ops import gather_scatter
 from tests.gpu.fibers import FiberLauncher
 from tests.gpu.recording import (
     GRAPHS,
@@ -54,7 +55,9 @@ def computed(request: pytest.FixtureRequest, recorded: None) -> Iterator[Any]:
     with ExitStack() as stack:
         stack.enter_context(use_bindings(bindings))
         stack.enter_context(use_cudnn(cudnn()))
-        stack.enter_context(use_launcher(RecordedLauncher(FiberLauncher(orders=(0,)))))
+        stack.enter_context(
+            use_launcher(RecordedLauncher(FiberLauncher(orders=(0,), flags=("-O0",))))
+        )
         yield library
 
 
@@ -72,14 +75,34 @@ def assert_equal_steps(name: str, count: int, **settings: Any) -> Any:
     return step
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_step_is_captured_and_equals_eager(name: str, computed: Any) -> None:
+def range_checks_wait() -> bool:
+    """Whether the range check of an index still waits for the device."""
+    table, index = torch.ones(3, 2).to(DEVICE), torch.tensor([0, 2]).to(DEVICE)
+    try:
+        with strict_array.no_synchronisation():
+            torch.index_select(table, 0, index)
+    except RuntimeError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "name", [*(name for name in NETWORKS if name != "gpt"),
+             pytest.param("gpt", marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_step_is_captured_and_equals_eager(
+    name: str, computed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if range_checks_wait():  # as long as they do, a step with an embedding is launched
+        monkeypatch.setattr(gather_scatter, "check_range", lambda *arguments: None)
     step = assert_equal_steps(name, 7)
     assert "one graph: captured 1 times" in step.explain()
     (graph,) = GRAPHS
     assert graph.launches >= 4
     if computed is not None:
         assert computed.products, "no product was computed by cuBLASLt"
+        assert "fused_0(" in step.code
+        assert "out=(" in step.code, "no parameter is updated where it is"
 
 
 def run_steps(name: str, count: int, **settings: Any) -> list[Any]:
