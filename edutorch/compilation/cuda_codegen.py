@@ -71,18 +71,20 @@ class FusedKernel(NamedTuple):
     element: Element
     domain: tuple[int, ...]
 
-    def __call__(self, *arrays: Array) -> tuple[Array, ...]:
+    def __call__(self, *arrays: Array, out: Sequence[Array | None] = ()) -> tuple[Array, ...]:
         """Launch the kernel.
 
         Args:
             arrays: of the device, in the order of `Group.external_operands()`; a number is an
                 array without axes, of float64.
+            out: for each result, the array that it is written into, or None for a new one.
 
-        Returns: a new array for each result, in the order of `results`.
+        Returns: the results, in the order of `results`.
         """
-        backend = backends.of(arrays[0])
+        backend, outputs = backends.of(arrays[0]), self.element.outputs
         results = tuple(
-            backend.xp.empty(self.domain, variable.dtype) for variable in self.element.outputs
+            backend.xp.empty(self.domain, variable.dtype) if target is None else target
+            for variable, target in zip(outputs, out or (None,) * len(outputs), strict=True)
         )
         everything = (*arrays, *results)
         accesses = tuple(access(backend, array, self.domain) for array in everything)

@@ -16,15 +16,16 @@ import numpy as np
 
 from .. import backends
 from ..backends import Backend
-from ..backends.kernel_registry import is_reference_only
+from ..backends.kernel_registry import declarations, is_reference_only
+from ..core.registry import REGISTRY
 from ..errors import warn
 from ..fx import Graph, Node, map_arg
 from ..fx.device_functions import function_on
 from .captured_step import CapturedStep, GraphDriver, graph_driver
+from .cuda_codegen import cuda_obstacle, write_fused
 from .device_codegen import DeviceFunctions, DeviceProgramText, device_program_text
-from .device_kernels import group_kernel
 from .device_split import Split, device_of, split_by_device
-from .fusion import group_values
+from .fusion import fusion_obstacle, group_values
 from .fusion_groups import Group
 from .lowering import build_program
 from .values import Value
@@ -47,8 +48,10 @@ class DeviceProgram:
 
     def __init__(self, graph: Graph, backend: Backend, fuse: bool = True) -> None:
         self.graph, self.backend = graph, backend
-        self.program = build_program(graph, on_device=True)
-        self.units, self.reasons = group_values(self.program, fuse)
+        self.program = build_program(graph, on_device=True, kept=kept_ops(backend))
+        self.units, self.reasons = group_values(
+            self.program, fuse, cuda_obstacle if backend.kernels else fusion_obstacle
+        )
         functions = DeviceFunctions(backend)
         self.text: DeviceProgramText = device_program_text(
             self.program, self.units, functions, self.kernel_of
@@ -59,7 +62,19 @@ class DeviceProgram:
 
     def kernel_of(self, group: Group, results: list[Value]) -> FusedKernel | None:
         """Return the kernel of a group, or None where none can be written."""
-        return group_kernel(group, results) if self.backend.kernels else None
+        return write_fused(group, results) if self.backend.kernels else None
+
+
+PRODUCTS = {"linear", "mm", "matmul"}
+"""Ops that are decomposed all the same: small products of a loop become a large one."""
+
+
+def kept_ops(backend: Backend) -> frozenset[str]:
+    """Return the ops that are one call: what is not elementwise and has a kernel of its own."""
+    if not backend.kernels:
+        return frozenset()
+    names = {key for key in declarations(backend.kernels) if key in REGISTRY} - PRODUCTS
+    return frozenset(name for name in names if not REGISTRY[name].family.broadcasts)
 
 
 class DeviceLowered:

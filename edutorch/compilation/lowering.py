@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,8 +51,8 @@ DECOMPOSABLE = {
 class ProgramBuilder:
     """Walks the nodes in order and adds the values of each."""
 
-    def __init__(self, graph: Graph, on_device: bool = False) -> None:
-        self.graph, self.on_device = graph, on_device
+    def __init__(self, graph: Graph, on_device: bool = False, kept: Collection[str] = ()) -> None:
+        self.graph, self.on_device, self.kept = graph, on_device, kept
         self.program = Program()
         self.value_of_node: dict[Node, Any] = {}  # by node
         self.known_values: dict[Any, Value] = {}
@@ -186,6 +186,8 @@ class ProgramBuilder:
             return evaluate_symbolically(op, args, kwargs, self.make_value)
         if op.family.makes_view and isinstance(first, Value) and len(args) == 1:
             return self.lower_view(node, op, first, kwargs)
+        if op.name in self.kept:
+            raise UnsupportedDefinitionError("it has a kernel of its own")
         if op.name in NEVER_DECOMPOSED:
             raise UnsupportedDefinitionError("a copy is wanted for its own sake")
         if op.name in ("sum", "mean") and kwargs.get("dtype") is None:
@@ -254,11 +256,12 @@ def operand_key(operand: object) -> Any:
     return type(operand), repr(operand)  # 1, 1.0 and True are equal in Python
 
 
-def build_program(graph: Graph, on_device: bool = False) -> Program:
+def build_program(graph: Graph, on_device: bool = False, kept: Collection[str] = ()) -> Program:
     """Lower a graph to a program.
 
     Args:
         on_device: its arrays are not NumPy's: nothing may read their elements.
+        kept: ops that stay one call each.
 
     >>> import edutorch
     >>> graph = fx.Graph()
@@ -270,4 +273,4 @@ def build_program(graph: Graph, on_device: bool = False) -> Program:
     >>> [value.function for value in build_program(graph).values]
     ['negative', 'exp', 'add', 'reciprocal']
     """
-    return ProgramBuilder(graph, on_device).build()
+    return ProgramBuilder(graph, on_device, kept).build()
