@@ -316,6 +316,17 @@ def noted(name: str, before: Callable[..., Any], writes: bool) -> Callable[..., 
     return method
 
 
+def refused(name: str, before: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a generator that draws on the host: not during a capture."""
+
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        if RECORDER.operations is not None:
+            raise CUDARuntimeError(f"{name} draws on the host: each replay would have the same")
+        return before(*args, **kwargs)
+
+    return draw
+
+
 def set_from_host(array: StrictArray, arr: np.ndarray, stream: Stream | None = None) -> None:
     """Copy from the host, as `cupy.ndarray.set` does."""
     if RECORDER.operations is not None:
@@ -343,6 +354,9 @@ def recording() -> Iterator[None]:
     change(StrictArray, "set", set_from_host)
     change(strict.StrictUfunc, "at", noted("at", strict.StrictUfunc.at, True))
     change(strict.StrictNamespace, "cuda", Cuda)
+    for name in ("uniform", "normal", "integers", "permutation"):
+        if name in vars(strict.StrictRandom):  # it draws on the host
+            change(strict.StrictRandom, name, refused(name, vars(strict.StrictRandom)[name]))
     GRAPHS.clear()
     device = backends.get("strict")
     cached = vars(device.xp).pop("cuda", None)  # a namespace keeps its members

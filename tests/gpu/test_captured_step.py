@@ -105,6 +105,51 @@ def test_step_is_captured_and_equals_eager(
         assert "out=(" in step.code, "no parameter is updated where it is"
 
 
+def test_sixteen_bits(recorded: None) -> None:
+    pair = [Training("mlp", DEVICE) for _ in range(2)]
+    for training in pair:
+        training.model.to(torch.bfloat16)
+    step = torch.compile(pair[1].step)
+    for _ in range(6):
+        x, y = (tensor.to(DEVICE) for tensor in batch("mlp", 4))
+        x = x.to(torch.bfloat16)
+        assert step(x, y).item() == pytest.approx(pair[0].step(x, y).item(), abs=1e-2)
+    assert "captured 1 times" in step.explain()
+
+
+def test_dropout_draws_anew_in_each_step(recorded: None) -> None:
+    """Whether a generator can be captured or not, the numbers are those of the eager step."""
+    models = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        models.append(nn.Sequential(nn.Linear(12, 8), nn.Dropout(0.5)).to(DEVICE))
+
+    def step_of(model: nn.Module) -> Any:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    eager, compiled = step_of(models[0]), torch.compile(step_of(models[1]))
+    losses = []
+    for number in range(7):
+        x = torch.ones(4, 12).to(DEVICE)
+        results = []
+        for step in (eager, compiled):
+            torch.manual_seed(number)
+            results.append(step(x).item())
+        assert results[1] == pytest.approx(results[0], abs=1e-5)
+        losses.append(results[1])
+    assert compiled.broken == []
+    assert len(set(losses)) == len(losses)
+
+
 def run_steps(name: str, count: int, **settings: Any) -> list[Any]:
     """Return the losses and the final values of compiled steps."""
     training = Training(name, DEVICE)
