@@ -16,14 +16,12 @@ Until then indices are clamped, so that nothing beyond an array is read or writt
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import CodeLocation, EdutorchError, read_line, user_location
-
-if TYPE_CHECKING:
-    from .numpy import Array, Backend
+from .numpy import Array, Backend
 
 __all__ = ["MakeError", "PendingChecks", "check_later", "clamped", "raise_pending", "read_now"]
 
