@@ -273,7 +273,7 @@ def three(size: Any) -> tuple[int, int, int]:
 
 def guarded(arguments: Sequence[Any], poison: int) -> dict[int, GuardedCopy]:
     """Return copies of the arrays that own the memory of the arguments, by their identity."""
-    owners = [owner(each) for each in arguments if isinstance(each, np.ndarray)]
+    owners = [owner(argument) for argument in arguments if isinstance(argument, np.ndarray)]
     return {id(array): GuardedCopy(array, poison) for array in owners if array.size}
 
 
@@ -289,12 +289,12 @@ def call(
 ) -> str | None:
     """Run a kernel once; return what was wrong."""
     values: list[Any] = []
-    for each in arguments:
-        if isinstance(each, np.ndarray):
-            copy = copies.get(id(owner(each)))
-            values.append(np.array([copy.address(each) if copy else 0], np.uint64))
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            copy = copies.get(id(owner(argument)))
+            values.append(np.array([copy.address(argument) if copy else 0], np.uint64))
         else:
-            values.append(np.asarray(each).reshape(1))
+            values.append(np.asarray(argument).reshape(1))
     places = (ctypes.c_void_p * max(1, len(values)))(*[value.ctypes.data for value in values])
     sizes = [(ctypes.c_uint * 3)(*size) for size in (grid, block)]
     problem = function(places, *sizes, ctypes.c_uint(shared_bytes), order, ctypes.c_uint(seed))
@@ -354,15 +354,15 @@ def check_addresses(launches: Sequence[Launch]) -> None:
 
 def repeat(launches: Sequence[Launch]) -> None:
     """Run launches once each, with every array in memory of its own size."""
-    launcher = FiberLauncher(tuple({each.module: None for each in launches}), flags=CHECK_FLAGS)
-    for each in launches:
-        print(f"{each.module.name}, {each.kernel}", flush=True)
-        function, _ = launcher.function(each.module, each.kernel)
+    launcher = FiberLauncher(tuple({launch.module: None for launch in launches}), flags=CHECK_FLAGS)
+    for launch in launches:
+        print(f"{launch.module.name}, {launch.kernel}", flush=True)
+        function, _ = launcher.function(launch.module, launch.kernel)
         # `malloc` of AddressSanitizer: its zones begin at the first byte behind the array.
         values, libc = [], ctypes.CDLL(None)
         libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         blocks = []
-        for argument in each.arguments:
+        for argument in launch.arguments:
             if isinstance(argument, np.ndarray):
                 flat = np.ascontiguousarray(argument)
                 block = libc.malloc(ctypes.c_size_t(max(1, flat.nbytes)))
@@ -372,8 +372,8 @@ def repeat(launches: Sequence[Launch]) -> None:
             else:
                 values.append(np.asarray(argument).reshape(1))
         places = (ctypes.c_void_p * max(1, len(values)))(*[value.ctypes.data for value in values])
-        sizes = [(ctypes.c_uint * 3)(*size) for size in (each.grid, each.block)]
-        problem = function(places, *sizes, ctypes.c_uint(each.shared_bytes), 0, ctypes.c_uint(0))
+        sizes = [(ctypes.c_uint * 3)(*size) for size in (launch.grid, launch.block)]
+        problem = function(places, *sizes, ctypes.c_uint(launch.shared_bytes), 0, ctypes.c_uint(0))
         for block in blocks:
             libc.free(block)
         if problem:

@@ -40,7 +40,7 @@ class Mutant(NamedTuple):
 
     file: str
     function: str
-    kind: str
+    operator: str
     line: int
     old: str
     new: str
@@ -51,7 +51,7 @@ class Mutant(NamedTuple):
     def name(self) -> str:
         """Return what tells it from all others, also after lines above have moved."""
         change = f"{self.old.strip()} -> {self.new.strip() or 'nothing'}"
-        return f"{self.file}, {self.function}: {self.kind}: {change}"
+        return f"{self.file}, {self.function}: {self.operator}: {change}"
 
 
 # Making them -----------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def code_of(text: str, start: int) -> str:
 
 
 def changes(code: str) -> Iterator[tuple[str, int, int, str]]:
-    """Yield (kind, start, stop, new text) of all changes of a text."""
+    """Yield (operator, start, stop, new text) of all changes of a text."""
     for match in re.finditer(r"__sync(threads|warp)\([^)]*\);", code):
         yield "barrier", match.start(), match.end(), ";"
     for match in re.finditer(r"__shfl\w*_sync\((\w+), \w+, (\w+)\)", code):
@@ -107,13 +107,13 @@ def mutants_of(file: str) -> list[Mutant]:
     text = module_for(file, DTYPE).text
     made = []
     first = text.index("#define WARP" if file == next(iter(CHECKS)) else "typedef float T;")
-    for kind, start, stop, new in changes(code_of(text, first)):
+    for operator, start, stop, new in changes(code_of(text, first)):
         begin, end = text.rfind("\n", 0, start) + 1, text.find("\n", stop)
         old_line = text[begin:end]
         new_line = text[begin:start] + new + text[stop:end]
         line = text.count("\n", 0, start) + 1
         function = re.findall(r"__device__ .*?(\w+)\(|__global__ void (\w+)\(", text[:start])[-1]
-        made.append(Mutant(file, "".join(function), kind, line, old_line, new_line, begin, end))
+        made.append(Mutant(file, "".join(function), operator, line, old_line, new_line, begin, end))
     return list({mutant[:]: mutant for mutant in made}.values())
 
 
@@ -147,7 +147,7 @@ def is_caught(mutant: Mutant) -> bool:
             launcher = MutantLauncher(original, CudaModule("mutant", text), others)
             with use_launcher(launcher):
                 CHECKS[mutant.file](DTYPE)
-            if mutant.kind in ("bound", "index"):  # what it reads may be read for nothing
+            if mutant.operator in ("bound", "index"):  # what it reads may be read for nothing
                 launcher.orders, launcher.record = (0,), []
                 with use_launcher(launcher):
                     CHECKS[mutant.file](DTYPE, sizes=(1, 33))

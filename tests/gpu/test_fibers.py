@@ -85,15 +85,15 @@ def test_right_kernels_pass() -> None:
 
 
 def test_every_missing_barrier_is_found() -> None:
-    text, found = MODULE.text, 0
+    text, caught = MODULE.text, 0
     places = [place for place in range(len(text)) if text.startswith("__syncthreads();", place)]
     for place in places:
         changed = CudaModule("mutant", text[:place] + text[place + len("__syncthreads();") :])
         try:
             assert moments(changed) < 1e-6 and reverse(changed)
         except (KernelError, AssertionError):
-            found += 1
-    assert found == len(places) == 3
+            caught += 1
+    assert caught == len(places) == 3
 
 
 def test_undefined_behaviour_is_named() -> None:
