@@ -295,9 +295,9 @@ def call(
             values.append(np.array([copy.address(argument) if copy else 0], np.uint64))
         else:
             values.append(np.asarray(argument).reshape(1))
-    places = (ctypes.c_void_p * max(1, len(values)))(*[value.ctypes.data for value in values])
+    addresses = (ctypes.c_void_p * max(1, len(values)))(*[value.ctypes.data for value in values])
     sizes = [(ctypes.c_uint * 3)(*size) for size in (grid, block)]
-    problem = function(places, *sizes, ctypes.c_uint(shared_bytes), order, ctypes.c_uint(seed))
+    problem = function(addresses, *sizes, ctypes.c_uint(shared_bytes), order, ctypes.c_uint(seed))
     return problem.decode() if problem else None
 
 
@@ -313,14 +313,14 @@ def check_arguments(what: str, parameters: list[str], arguments: Sequence[Any]) 
         if not is_array and not isinstance(argument, np.generic):
             raise KernelError(f"{what}: argument {number} is {argument!r}, not an array or scalar")
         name = LETTERS.get(argument.dtype.name) or argument.dtype.kind + str(argument.itemsize)
-        given = "*" * is_array + name
+        passed = "*" * is_array + name
         is_short = is_array and parameter == "*u2" and name in ("f2", "b2")  # their bits
         is_unknown = parameter == "*??" and is_array
         is_byte = {parameter.lstrip("*"), name} <= {"?1", "u1"} and (
             parameter[0] == "*"
         ) == is_array
-        if not (given == parameter or is_short or is_unknown or is_byte):
-            raise KernelError(f"{what}: parameter {number} is {parameter}, the argument {given}")
+        if not (passed == parameter or is_short or is_unknown or is_byte):
+            raise KernelError(f"{what}: parameter {number} is {parameter}, the argument {passed}")
 
 
 # AddressSanitizer ---------------------------------------------------------------------------------
@@ -371,9 +371,13 @@ def repeat(launches: Sequence[Launch]) -> None:
                 values.append(np.array([block], np.uint64))
             else:
                 values.append(np.asarray(argument).reshape(1))
-        places = (ctypes.c_void_p * max(1, len(values)))(*[value.ctypes.data for value in values])
+        addresses = (ctypes.c_void_p * max(1, len(values)))(
+            *[value.ctypes.data for value in values]
+        )
         sizes = [(ctypes.c_uint * 3)(*size) for size in (launch.grid, launch.block)]
-        problem = function(places, *sizes, ctypes.c_uint(launch.shared_bytes), 0, ctypes.c_uint(0))
+        problem = function(
+            addresses, *sizes, ctypes.c_uint(launch.shared_bytes), 0, ctypes.c_uint(0)
+        )
         for block in blocks:
             libc.free(block)
         if problem:

@@ -86,14 +86,14 @@ def test_right_kernels_pass() -> None:
 
 def test_every_missing_barrier_is_found() -> None:
     text, caught = MODULE.text, 0
-    places = [place for place in range(len(text)) if text.startswith("__syncthreads();", place)]
-    for place in places:
+    barriers = [place for place in range(len(text)) if text.startswith("__syncthreads();", place)]
+    for place in barriers:
         changed = CudaModule("mutant", text[:place] + text[place + len("__syncthreads();") :])
         try:
             assert moments(changed) < 1e-6 and reverse(changed)
         except (KernelError, AssertionError):
             caught += 1
-    assert caught == len(places) == 3
+    assert caught == len(barriers) == 3
 
 
 def test_undefined_behaviour_is_named() -> None:
