@@ -6,10 +6,12 @@ import argparse
 import os
 import sys
 
+from .backends import ACCELERATOR
 from .cli.doctor import faster_blas
 from .errors import EdutorchError
 
 CUDA_AS_CPU = "--cuda-as-cpu"
+DEVICES_WITH_KERNELS = ("cpu", ACCELERATOR)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--gpu", action="store_true", help="ten small proofs that the GPU works")
 
     kernels = commands.add_parser("kernels", help="the fast kernels, and what each replaces")
-    kernels.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cpu by default")
+    kernels.add_argument(
+        "--device", choices=DEVICES_WITH_KERNELS, default="cpu", help="cpu by default"
+    )
 
     warmup = commands.add_parser(
         "warmup", help="compile the fast kernels now, so that no first step is slower"
@@ -160,11 +164,7 @@ def main(argv: list[str] | None = None) -> int:
         from .cli.run import graph
 
         return graph(options, argv[cut + 1 :])
-    if options.command == "kernels" or (options.command == "doctor" and options.gpu):
-        from .cli import gpu
-
-        return gpu.doctor_gpu() if options.command == "doctor" else gpu.list_kernels(options.device)
-    if options.command == "doctor":
+    if options.command == "doctor" and not options.gpu:
         from .cli.doctor import doctor
 
         return doctor(as_json=options.json)
@@ -210,13 +210,14 @@ def simulate(count: str | None) -> str:
 
 
 def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
-    """Run a command of a course or a class.
+    """Run a command about kernels, a course or a class.
 
     Args:
         others: arguments that the command does not know, for JupyterLab.
     """
     from .cli.classroom import classroom
     from .cli.course import course
+    from .cli.gpu import doctor_gpu, list_kernels
     from .cli.grade import grade, merge
     from .cli.lab import lab
     from .cli.packages.command import add, remove
@@ -224,6 +225,8 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
     from .cli.site.command import site
     from .cli.zoo import zoo
 
+    if options.command in ("doctor", "kernels"):
+        return doctor_gpu() if options.command == "doctor" else list_kernels(options.device)
     if options.command == "course":
         return course(options, others)
     if options.command == "classroom":

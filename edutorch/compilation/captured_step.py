@@ -23,7 +23,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends import Backend
+from ..backends import ACCELERATOR, Backend
 from ..backends.numpy import Array
 from ..errors import EdutorchError
 from ..fx.traced_array import address
@@ -81,7 +81,7 @@ def cuda_driver(backend: Backend) -> GraphDriver | None:
     return CupyGraphs(backend)
 
 
-drivers: Drivers = {"cuda": cuda_driver}
+drivers: Drivers = {ACCELERATOR: cuda_driver}
 """By the name of a device, the function that makes its driver for one program."""
 
 

@@ -563,15 +563,7 @@ def choose_paths(reference: bool) -> None:
             op.choose_path(reference)
 
 
-def rebuild_rules() -> None:
-    """Write `backward` again: its rules ask for the kernels of another device as well."""
-    for op in REGISTRY.values():
-        if "call_paths" in op.__dict__:
-            op._defer_build()
-
-
 kernel_registry.on_switch.append(choose_paths)
-kernel_registry.on_activation.append(rebuild_rules)
 
 
 def register(op: Op) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import NamedTuple
 
+from ..backends import ACCELERATOR
 from ..backends.kernel_registry import FOLDERS, declarations, runs, slot
 from ..errors import InvalidValueError
 
@@ -83,7 +84,7 @@ def source_text(key: str, device: str = "cuda", dtype: str = "float32") -> str:
             "`kernels.report(device)` lists all of them",
         )  # fmt: skip
     module = import_module(f".{FOLDERS[device]}.{declared.file}", __package__)
-    if device == "cuda" and declared.maker == "formula_kernel":
+    if device == ACCELERATOR and declared.maker == "formula_kernel":
         return formula_text(key, dtype)
     return inspect.getsource(getattr(module, declared.maker))
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Self
 
-from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import check_settings
 from ..core.autograd.graph import RemovableHandle
@@ -303,7 +302,8 @@ class Optimizer(OptimizerHooks):
                     "['cuda']. A CPU has no graphs to capture: leave capturable out."
                 )
             state = self.init_state(group, param)
-        if self.counts_on_device(group, param) and "step" in state:
+        is_counted_there = self.found_inf is not None or group.get("capturable")
+        if is_counted_there and "step" in state and self.can_count_on_device(param):
             state["step"] = state["step"].to(param.device)
         if group.get("differentiable"):
             update_recorded(self.update, group, param, state)
@@ -312,21 +312,14 @@ class Optimizer(OptimizerHooks):
             update_unless(found_inf, self.update, group, param._array, grad, state)
             param._bump(location)
         else:
-            if backends.switched_cards:
-                backends.of(param._array).on_card(
-                    update_arrays, self.update, group, param._array, grad, state
-                )
-            else:
-                update_arrays(self.update, group, param._array, grad, state)
+            update_arrays(self.update, group, param._array, grad, state)
             param._bump(location)
         if state:  # an empty state is left out of the state_dict
             self.state[param] = state
 
-    def counts_on_device(self, group: Group, param: Tensor) -> bool:
-        """Return True if steps are counted on the device: the host does not know their number."""
-        if not (self._step_supports_amp_scaling and is_on_device(param._array)):
-            return False
-        return self.found_inf is not None or bool(group.get("capturable"))
+    def can_count_on_device(self, param: Tensor) -> bool:
+        """Return True if the rule can use a step count that only the device knows."""
+        return self._step_supports_amp_scaling and is_on_device(param._array)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset all gradients to None, or to zeros: backward accumulates into them."""

@@ -57,6 +57,14 @@ def update_unless(
 
 def update_arrays(rule: Rule, group: Group, param: Array, grad: Array, state: State) -> None:
     """Apply a rule to a parameter's array and to the tensors of its state, in place."""
+    if backends.switched_cards:
+        backends.of(param).on_card(update_on_card, rule, group, param, grad, state)
+    else:
+        update_on_card(rule, group, param, grad, state)
+
+
+def update_on_card(rule: Rule, group: Group, param: Array, grad: Array, state: State) -> None:
+    """Apply a rule; the current card is that of the parameter."""
     count_step(state)
     values = {name: array_of(value) for name, value in state.items()}
     is_complex = param.dtype.kind == "c"

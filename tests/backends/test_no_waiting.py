@@ -205,7 +205,7 @@ def test_capturable_counts_on_the_device(name):
         edutorch.set_default_device(device)
         x = edutorch.tensor([1.0, -2.0], requires_grad=True)
         lr = edutorch.tensor(0.1)
-        given = settings if device == "strict" else {}
+        taken = settings if device == "strict" else {}
         optimizer = getattr(optim, name)([x], lr=lr, **given)
         schedule = optim.lr_scheduler.StepLR(optimizer, 2)
 

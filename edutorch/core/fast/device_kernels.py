@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import backends
 from ...backends import Backend, kernel_registry
+from ..registry import REGISTRY
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -38,3 +39,13 @@ def rule_on_device(op: Op, name: str, values: tuple[Any, ...]) -> Any:
     if backend is None or not backend.kernels:
         return None
     return kernel_registry.run_on_device(backend.kernels, f"{op.name}/{name}", g.size, values)
+
+
+def rebuild_rules() -> None:
+    """Write `backward` again: its rules ask for the kernels of another device as well."""
+    for op in REGISTRY.values():
+        if "call_paths" in op.__dict__:
+            op._defer_build()
+
+
+kernel_registry.on_activation.append(rebuild_rules)

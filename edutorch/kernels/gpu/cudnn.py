@@ -65,7 +65,7 @@ def cudnn_for(backend: Backend) -> Any:
     """Return the module for the arrays of a device; None: it is left to the definition."""
     if _replaced:
         return _replaced[-1]
-    if backend.name != "cuda" or getattr(backend, "is_simulated", False):
+    if not backend.is_accelerator or backend.is_simulated:
         return None
     return installed_cudnn()
 

@@ -148,7 +148,7 @@ def use_launcher(launcher: Launcher) -> Iterator[None]:
 
     It gets NumPy arrays: the memory of the tensors' own.
     """
-    from ...backends import get, kernel_registry
+    from ...backends import ACCELERATOR, get, kernel_registry
 
     def launch_on_host(
         module: CudaModule, kernel: str, grid: tuple[int, ...], block: tuple[int, ...],
@@ -160,8 +160,8 @@ def use_launcher(launcher: Launcher) -> Iterator[None]:
     global _launcher
     before, _launcher = _launcher, launch_on_host
     strict = get("strict")
-    kernels_before, strict.kernels = strict.kernels, "cuda"
-    kernel_registry.activate("cuda")
+    kernels_before, strict.kernels = strict.kernels, ACCELERATOR
+    kernel_registry.activate(ACCELERATOR)
     try:
         yield
     finally:
