@@ -114,7 +114,7 @@ def is_public(name: str) -> bool:
     if name.startswith("_") or not hasattr(package, "linalg"):
         return False
     modules = (package, package.Tensor, package.nn.functional, package.linalg, package.special)
-    return any(hasattr(module, name) for module in modules)
+    return any(callable(getattr(module, name, None)) for module in modules)
 
 
 class ShapeError(EdutorchError, RuntimeError):

@@ -72,7 +72,7 @@ def gradient_at_targets(
     ignore_index: int, reduction: str,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the class of each sample, and the value of the gradient there."""
-    target, factor = resolve_classes(xp, shape, target, weight, ignore_index)
+    target, factor = resolve_classes(xp, shape, target, weight, ignore_index, reports=False)
     values = -g if reduction != "mean" else -g / total_weight(factor, target)
     if factor is not None:  # ignored samples get 0, also if all are ignored: 0 / 0
         values = xp.where(factor == 0, xp.zeros_like(values), values * factor.astype(g.dtype))
@@ -117,11 +117,15 @@ def unwrap(value: ArrayOrTensor) -> Any:
 
 
 def resolve_classes(
-    xp: Namespace, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int
-) -> tuple[Array, Array | None]:
+    xp: Namespace, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int,
+    reports: bool = True,
+) -> tuple[Array, Array | None]:  # fmt: skip
     """Return each sample's class and weight (None: all weights are 1).
 
     Ignored samples get the weight 0 and a valid class.
+
+    Args:
+        reports: whether a device reports a class that does not exist; it was, in the forward.
     """
     classes = shape[0] if len(shape) == 1 else shape[1]
     on_host = xp is backends.CPU.xp
@@ -132,7 +136,7 @@ def resolve_classes(
     if on_host and outside.any():
         raise class_error(target[outside].reshape(-1)[0], shape, classes)
     backend = backends.of(target)
-    if backend.checks_later and target.size and classes:
+    if reports and backend.checks_later and target.size and classes:
         inside = xp.where(ignored, 0, target)
         name = running_function(LOSSES)
         error = functools.partial(class_error, shape=shape, classes=classes, op=name)
