@@ -205,8 +205,8 @@ def test_capturable_counts_on_the_device(name):
         edutorch.set_default_device(device)
         x = edutorch.tensor([1.0, -2.0], requires_grad=True)
         lr = edutorch.tensor(0.1)
-        taken = settings if device == "strict" else {}
-        optimizer = getattr(optim, name)([x], lr=lr, **given)
+        extra = settings if device == "strict" else {}
+        optimizer = getattr(optim, name)([x], lr=lr, **extra)
         schedule = optim.lr_scheduler.StepLR(optimizer, 2)
 
         def step(x=x, optimizer=optimizer, schedule=schedule):
@@ -220,7 +220,7 @@ def test_capturable_counts_on_the_device(name):
             with strict.no_synchronisation():
                 step()
                 step()
-            assert optimizer.state[x]["step"].device.type == ("strict" if given else "cpu")
+            assert optimizer.state[x]["step"].device.type == ("strict" if extra else "cpu")
         else:
             step()
             step()
