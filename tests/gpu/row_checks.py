@@ -15,7 +15,7 @@ import numpy as np
 from edutorch import ops
 from edutorch.backends.kernel_registry import reference_only
 from edutorch.core.op import Op
-from edutorch.kernels.gpu import gates, norms, pooling, reductions, scatter, softmax
+from edutorch.kernels.gpu import cross_entropy, gates, norms, pooling, reductions, scatter, softmax
 from edutorch.kernels.gpu.module import CudaModule
 from edutorch.kernels.gpu.row_launch import TYPES, module_for
 from edutorch.nn import functional as F
@@ -30,7 +30,7 @@ DTYPES = {
 EPS = 1e-3
 """The epsilon of the norms."""
 
-FILES = ("softmax", "norms", "reductions", "gates", "scatter", "pooling")
+FILES = ("softmax", "norms", "reductions", "gates", "scatter", "pooling", "cross_entropy")
 
 
 def row_modules(dtypes: Iterable[str] = TYPES) -> list[CudaModule]:
@@ -246,6 +246,46 @@ def check_pooling(dtype: str, sizes: Iterable[int] = SIZES) -> None:
                 check_avg_pool(x, (*settings[:3], settings[4], include, divisor))
 
 
+def check_cross_entropy(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Cross entropy and its derivative: weights, ignored and unknown classes, all reductions."""
+    op = F.loss.definitions.fused_cross_entropy.op
+    slope, back = op.rules["input"].function, cross_entropy.fused_cross_entropy_input()
+    for n in sizes:
+        rows = 5
+        x = draw((rows, n), dtype, n, strided=True)
+        weight = np.abs(draw((n,), dtype, n + 1)) + DTYPES[dtype](0.5)
+        target = np.random.default_rng(n).integers(0, n, 2 * rows)[::2].copy()
+        target[:2] = 0, n - 1
+        for w, ignored, reduction in (
+            (None, -100, "mean"), (weight, int(target[1]), "mean"), (weight, -100, "none"),
+            (None, int(target[0]), "sum"), (weight, int(target[2]), "none"),
+        ):  # fmt: skip
+            what, settings = f"cross entropy {dtype} {n} {ignored} {reduction}", (ignored, reduction)
+
+            def forward(x: Any, w: Any) -> Any:
+                return op.forward(np, x, target, w, ignore_index=ignored, reduction=reduction)
+
+            def gradient(g: Any, x: Any, w: Any) -> Any:
+                return slope(g, x, target, w, None, None, *settings)
+
+            loss, *kept = cross_entropy.fused_cross_entropy()(x, target, w, *settings)
+            finite = np.isfinite(np.asarray(loss, "d")).all()  # all are ignored: the mean is NaN
+            if finite:
+                compare(what, loss, lambda x, w: forward(x, w)[0], [x, w])
+                wide = x.astype(kept[0].dtype)
+                compare(f"{what}: statistics", kept[0], lambda x: forward(x, None)[1], [wide])
+            g = draw((rows if reduction == "none" else 1,), dtype, 3)
+            g = g if reduction == "none" else g.reshape(())
+            result = back(g, x, target, w, *kept, *settings)
+            compare(f"{what} backward", result, gradient, [g, x, w])
+    x = draw((4, 3), dtype)
+    loss, *kept = cross_entropy.fused_cross_entropy()(
+        x, np.array([-1, 3, 2, 0]), None, 0, "none"
+    )
+    assert (np.isnan(np.asarray(loss, "d")) == [True, True, False, False]).all(), "out of range"
+    assert loss[3] == 0, "an ignored row"
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "softmax": check_softmax,
     "norms": check_norms,
@@ -253,5 +293,6 @@ CHECKS: dict[str, Callable[..., None]] = {
     "gates": check_gates,
     "scatter": check_scatter,
     "pooling": check_pooling,
+    "cross_entropy": check_cross_entropy,
 }
 """The check of each file in `edutorch/kernels/gpu`."""

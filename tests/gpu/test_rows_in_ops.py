@@ -59,7 +59,7 @@ def test_a_step_of_a_language_model_uses_them() -> None:
         assert np.allclose(y, expected, atol=1e-6)
     kernels = {
         "softmax_rows", "softmax_rows_backward", "norm_rows", "norm_rows_backward",
-        "add_sorted_rows", "sum_chunks",
+        "add_sorted_rows", "sum_chunks", "cross_entropy_rows", "cross_entropy_rows_backward",
     }  # fmt: skip
     assert kernels <= set(LAUNCHES), kernels - set(LAUNCHES)
 
