@@ -15,7 +15,7 @@ import numpy as np
 from edutorch import ops
 from edutorch.backends.kernel_registry import reference_only
 from edutorch.core.op import Op
-from edutorch.kernels.gpu import cross_entropy, gates, norms, pooling, reductions, scatter, softmax
+from edutorch.kernels.gpu import channel_norms, cross_entropy, gates, norms, pooling, reductions, scatter, softmax
 from edutorch.kernels.gpu.module import CudaModule
 from edutorch.kernels.gpu.row_launch import TYPES, module_for
 from edutorch.nn import functional as F
@@ -30,7 +30,7 @@ DTYPES = {
 EPS = 1e-3
 """The epsilon of the norms."""
 
-FILES = ("softmax", "norms", "reductions", "gates", "scatter", "pooling", "cross_entropy")
+FILES = ("softmax", "norms", "reductions", "gates", "scatter", "pooling", "cross_entropy", "channel_norms")
 
 
 def row_modules(dtypes: Iterable[str] = TYPES) -> list[CudaModule]:
@@ -286,6 +286,33 @@ def check_cross_entropy(dtype: str, sizes: Iterable[int] = SIZES) -> None:
     assert loss[3] == 0, "an ignored row"
 
 
+def check_channel_norms(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Batch norm and group norm, with and without weight and bias, and their derivatives."""
+    batch, group = normalization.native_batch_norm.op, normalization.native_group_norm.op
+    for n in sizes:
+        if n == 1:  # a set of one element has no variance: its gradient is 0, but for rounding
+            continue
+        x, g = draw((3, 4, n), dtype, n, strided=True), draw((3, 4, n), dtype, n + 1)
+        weight, bias = draw((4,), dtype, n + 2), draw((4,), dtype, n + 3)
+        pairs = (weight, bias), (None, None), (weight, None), (None, bias)
+        for w, b in pairs if n < 100 else pairs[:1]:
+            for op, run, back, settings in (
+                (batch, channel_norms.native_batch_norm(),
+                 channel_norms.native_batch_norm_joint_vjp(), (EPS,)),
+                (group, channel_norms.native_group_norm(),
+                 channel_norms.native_group_norm_joint_vjp(), (2, EPS)),
+            ):  # fmt: skip
+                what, slope = f"{op.name} {dtype} {n} {settings}", rule(op, "joint_vjp")
+                compare(
+                    what, run(x, w, b, *settings),
+                    lambda x, w, b, op=op, s=settings: op.forward(np, x, w, b, *s), [x, w, b],
+                )  # fmt: skip
+                compare(
+                    f"{what} backward", back(g, x, w, b, *settings),
+                    lambda g, x, w, b, r=slope, s=settings: r(g, x, w, b, *s), [g, x, w, b],
+                )  # fmt: skip
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "softmax": check_softmax,
     "norms": check_norms,
@@ -294,5 +321,6 @@ CHECKS: dict[str, Callable[..., None]] = {
     "scatter": check_scatter,
     "pooling": check_pooling,
     "cross_entropy": check_cross_entropy,
+    "channel_norms": check_channel_norms,
 }
 """The check of each file in `edutorch/kernels/gpu`."""

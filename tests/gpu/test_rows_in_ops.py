@@ -77,3 +77,22 @@ def test_recurrent_layers_use_them() -> None:
             results.append(x.grad.cpu().numpy())
         assert np.allclose(*results, atol=1e-6)
         assert {kernel, f"{kernel}_backward"} <= set(LAUNCHES)
+
+
+def test_norms_of_channels_use_them() -> None:
+    for layer, kernel in (
+        (lambda: nn.BatchNorm2d(4), "set_moments"), (lambda: nn.GroupNorm(2, 4), "set_moments"),
+        (lambda: nn.InstanceNorm1d(4, affine=True), "channel_gradients"),
+    ):  # fmt: skip
+        LAUNCHES.clear()
+        results = []
+        for device in ("strict", "cpu"):
+            torch.manual_seed(0)
+            norm = layer().to(device)
+            x = torch.randn(3, 4, 5, 6) if "2d" in repr(norm) else torch.randn(3, 4, 30)
+            x = x.to(device).requires_grad_()
+            (norm(x) ** 3).sum().backward()
+            grads = [x.grad, *[parameter.grad for parameter in norm.parameters()]]
+            results.append(np.concatenate([grad.cpu().numpy().ravel() for grad in grads]))
+        assert np.allclose(*results, atol=1e-3, rtol=1e-4)
+        assert {kernel, "set_gradients", "channel_gradients"} <= set(LAUNCHES)
