@@ -96,3 +96,25 @@ def test_norms_of_channels_use_them() -> None:
             results.append(np.concatenate([grad.cpu().numpy().ravel() for grad in grads]))
         assert np.allclose(*results, atol=1e-3, rtol=1e-4)
         assert {kernel, "set_gradients", "channel_gradients"} <= set(LAUNCHES)
+
+
+def test_running_sums_and_gather_use_them() -> None:
+    LAUNCHES.clear()
+    results = []
+    for device in ("strict", "cpu"):
+        torch.manual_seed(0)
+        x = torch.randn(3, 40).to(device).requires_grad_()
+        index = torch.tensor([[0, 3, 3], [39, 0, 1], [2, 2, 2]], device=device)
+        picked = torch.gather(torch.cumsum(x, 1), 1, index)
+        added = torch.index_add(x, 1, index[0], picked)
+        (added**2).sum().backward()
+        results.append(np.concatenate([t.detach().cpu().numpy() for t in (x.grad, added)]))
+    assert np.allclose(*results, atol=1e-4)
+    assert {"cumsum_rows", "gather_elements", "add_sorted_rows"} <= set(LAUNCHES)
+
+
+def test_a_gathered_index_out_of_range_is_an_error() -> None:
+    x = torch.ones(2, 3, device="strict")
+    y = torch.gather(x, 1, torch.tensor([[3], [0]], device="strict"))
+    with pytest.raises(torch.errors.DimError, match="index 3 is out of bounds"):
+        y.cpu()

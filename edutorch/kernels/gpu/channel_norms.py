@@ -125,9 +125,7 @@ def native_batch_norm() -> Run:
 @normalization.native_batch_norm.kernel("cuda", "joint_vjp", min_size=0)
 def native_batch_norm_joint_vjp() -> Run:
     """Make the gradients of batch norm."""
-    return lambda g, input, weight, bias, eps: normalize_backward(
-        g, input, weight, bias, None, eps
-    )
+    return lambda g, input, weight, bias, eps: normalize_backward(g, input, weight, bias, None, eps)
 
 
 @normalization.native_group_norm.kernel("cuda", min_size=0)

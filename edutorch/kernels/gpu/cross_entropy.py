@@ -16,7 +16,13 @@ from ...backends.numpy import Array
 from ...nn.functional.loss import definitions
 from .module import launch
 from .row_launch import (
-    MAX_ROW_SIZE, MAX_ROWS, as_table, is_supported, module_for, row_threads, wide_type,
+    MAX_ROW_SIZE,
+    MAX_ROWS,
+    as_table,
+    is_supported,
+    module_for,
+    row_threads,
+    wide_type,
 )  # fmt: skip
 
 Run = Callable[..., Any]
