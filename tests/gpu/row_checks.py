@@ -25,6 +25,7 @@ from edutorch.kernels.gpu import (
     norms,
     pooling,
     reductions,
+    resize,
     scatter,
     softmax,
 )  # fmt: skip
@@ -32,6 +33,7 @@ from edutorch.kernels.gpu.module import CudaModule
 from edutorch.kernels.gpu.row_launch import TYPES, module_for
 from edutorch.nn import functional as F
 from edutorch.nn.functional import normalization, rnn
+from edutorch.nn.functional.interpolate import tap_table
 from edutorch.ops import statistics
 
 SIZES = (1, 31, 33, 1023, 8193)
@@ -44,7 +46,7 @@ EPS = 1e-3
 
 FILES = (
     "softmax", "norms", "reductions", "gates", "scatter", "pooling", "cross_entropy",
-    "channel_norms", "cumulative", "gather",
+    "channel_norms", "cumulative", "gather", "resize",
 )  # fmt: skip
 
 
@@ -379,6 +381,25 @@ def check_gather(dtype: str, sizes: Iterable[int] = SIZES) -> None:
             assert (y == right).all(), f"gather {dtype} {n} {dim}"
 
 
+def check_resize(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Nearest and linear resizing, larger and smaller, along each axis, and the derivative."""
+    op, run = F.adaptive.resample_axis.op, resize.resample_axis()
+    for n in sizes:
+        for mode, count in (("nearest", 2 * n + 1), ("linear", n // 2 + 1), ("linear", n + 3)):
+            table = tap_table(mode, n, count, None, False, False)
+            taps = F.adaptive.WindowSums.from_table(table, n)
+            for axis, shape in ((1, (2, n)), (0, (n, 3))):
+                what = f"resize {dtype} {n} {mode} {count} {axis}"
+                x = draw(shape, dtype, n, strided=True)
+                y = run(x, axis, taps)
+                compare(what, y, lambda x, a=axis, t=taps: op.forward(np, x, a, t), [x])
+                g, back = draw(y.shape, dtype, 1), taps.transposed()
+                grad = run(g, axis, back)
+                compare(
+                    f"{what} backward", grad, lambda g, a=axis, t=back: op.forward(np, g, a, t), [g]
+                )
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "softmax": check_softmax,
     "norms": check_norms,
@@ -390,5 +411,6 @@ CHECKS: dict[str, Callable[..., None]] = {
     "channel_norms": check_channel_norms,
     "cumulative": check_cumulative,
     "gather": check_gather,
+    "resize": check_resize,
 }
 """The check of each file in `edutorch/kernels/gpu`."""

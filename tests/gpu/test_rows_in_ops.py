@@ -118,3 +118,17 @@ def test_a_gathered_index_out_of_range_is_an_error() -> None:
     y = torch.gather(x, 1, torch.tensor([[3], [0]], device="strict"))
     with pytest.raises(torch.errors.DimError, match="index 3 is out of bounds"):
         y.cpu()
+
+
+def test_resizing_uses_them() -> None:
+    for settings in ({"mode": "nearest"}, {"mode": "bilinear", "align_corners": True}):
+        LAUNCHES.clear()
+        results = []
+        for device in ("strict", "cpu"):
+            torch.manual_seed(0)
+            x = torch.randn(2, 3, 5, 4).to(device).requires_grad_()
+            y = nn.functional.interpolate(x, size=(7, 3), **settings)
+            (y**2).sum().backward()
+            results.append(np.concatenate([t.detach().cpu().numpy().ravel() for t in (x.grad, y)]))
+        assert np.allclose(*results, atol=1e-5)
+        assert LAUNCHES["sum_windows"] == 4, "two axes, forward and backward"

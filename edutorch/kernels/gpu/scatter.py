@@ -37,7 +37,7 @@ def add_at() -> Run:
         # Stable: rows are added in the order in which they come.
         order = xp.argsort(rows, kind="stable")
         arguments = target, rows[order], order, xp.ascontiguousarray(values)
-        sizes = np.int64(rows.size), np.int32(inner), np.int64(count)
+        sizes = np.int64(rows.size), np.int32(inner)
         module = module_for("scatter", target.dtype.name)
         launch(module, "add_sorted_rows", rows.size, row_threads(inner), (*arguments, *sizes))
         return target
