@@ -46,6 +46,9 @@ CASES["nll_grad"] = [
     {"input": some(3), **NLL, "reduction": "none"}, {"input": some(), **NLL, "reduction": "mean"},
     {"input": some(), **NLL, "reduction": "sum"},
 ]
+CASES["fused_cross_entropy"] = [
+    {"input": SCORES, "target": RIGHT, "reduction": reduction} for reduction in REDUCTIONS
+] + [{"input": SCORES, "target": RIGHT, "ignore_index": 3}]
 
 # Normalisation -----------------------------------------------------------------------------------
 
@@ -90,6 +93,7 @@ for name in ("lstm_gates", "gru_gates", "lstm_sequence", "gru_sequence", "rnn_se
     INTERNAL[name] = "part of the layers in test_recurrent.py"
 INTERNAL["attention_forward"] = "part of scaled_dot_product_attention in test_attention.py"
 
+INTERNAL["fused_cross_entropy"] = "the whole of cross_entropy where a kernel computes it"
 INTERNAL["nll_grad"] = "the gradient of nll_loss"
 for name in "native_layer_norm native_batch_norm native_group_norm fused_rms_norm".split():
     INTERNAL[name] = "the whole of a norm in test_norm.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edutorch.nn.functional import adaptive
 from tests.op_cases import CASES, INTERNAL, OTHER_TYPES, WIDER, index, some
 from tests.op_oracles import THEIRS
 
@@ -98,6 +99,14 @@ CASES["avg_pool_grad"] = [
         "settings": ((2, 2), (2, 2), (0, 0), False, True, None)}
 ]
 
+_TAPS = adaptive.WindowSums.from_table(
+    adaptive.TapTable.from_taps([[(0, 1.0)], [(0, 0.5), (2, 0.5)], [(2, 1.0)], [(1, 1.0)]]), 3
+)
+CASES["resample_axis"] = [
+    {"input": some(2, 3), "axis": 1, "taps": _TAPS},
+    {"input": some(3, 2, 2), "axis": 0, "taps": _TAPS},
+]
+
 
 def _by_rank(torch, name):
     def pool(input, kernel_size, **settings):
@@ -113,6 +122,7 @@ THEIRS["avg_pool"] = lambda torch: _by_rank(torch, "avg_pool")
 INTERNAL |= {
     "conv_transpose_nd": "a gradient of conv2d, and conv_transpose2d",
     "conv_weight_grad": "a gradient of conv2d", "avg_pool_grad": "the gradient of avg_pool",
+    "resample_axis": "a part of interpolate where a kernel computes it",
     "max_pool_scatter": "the gradient of max_pool",
     "max_pool_gather": "a second gradient of max_pool",
     "max_pool_indices": "the positions of the maxima of max_pool",

@@ -86,7 +86,31 @@ class CorrectedNamespace:
         whole = xp.where(quotient == 0, xp.copysign(xp.zeros_like(exact), exact), whole)
         return xp.where(xp.equal(b, 0), exact, whole)
 
-    # bfloat16: CuPy multiplies no batches of it, and does not sort it -----------------------------
+    # bfloat16: CuPy does not sort it. As float32 it has the same order, and NaN comes last --------
+
+    def sort(self, a: Array, axis: int | None = -1, kind: Any = None) -> Array:
+        """The sorted elements."""
+        y = self.library.sort(sortable(a), axis=axis, kind=kind)
+        return y.astype(a.dtype, copy=False)
+
+    def argsort(self, a: Array, axis: int | None = -1, kind: Any = None) -> Array:
+        """The indices that sort the elements."""
+        return self.library.argsort(sortable(a), axis=axis, kind=kind)
+
+    def partition(self, a: Array, kth: Any, axis: int | None = -1) -> Array:
+        """The elements with those at `kth` in their places of the sorted array."""
+        y = self.library.partition(sortable(a), kth, axis=axis)
+        return y.astype(a.dtype, copy=False)
+
+    def argpartition(self, a: Array, kth: Any, axis: int | None = -1) -> Array:
+        """The indices of `partition`."""
+        return self.library.argpartition(sortable(a), kth, axis=axis)
+
+    def searchsorted(self, a: Array, v: Array, side: str = "left", sorter: Any = None) -> Array:
+        """Where elements would have to be inserted to keep the order."""
+        return self.library.searchsorted(sortable(a), sortable(v), side, sorter)
+
+    # bfloat16: CuPy multiplies no batches of it ---------------------------------------------------
 
     def matmul(self, a: Array, b: Array) -> Array:
         """The matrix product; batches of bfloat16 are multiplied in float32."""
@@ -163,6 +187,11 @@ def is_integral(a: Any, b: Any) -> bool:
 def is_bfloat16(*arrays: Array) -> bool:
     """Return True if one of several arrays is of bfloat16."""
     return any(array.dtype.name == "bfloat16" for array in arrays)
+
+
+def sortable(array: Array) -> Array:
+    """Return an array as one that CuPy sorts: bfloat16 as float32, which has all its numbers."""
+    return array.astype(np.float32) if has_dtype(array, "bfloat16") else array
 
 
 def in_float32(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Array:

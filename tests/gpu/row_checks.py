@@ -7,6 +7,7 @@ all of them, and `mutants.py` those of the text that it has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -15,11 +16,24 @@ import numpy as np
 from edutorch import ops
 from edutorch.backends.kernel_registry import reference_only
 from edutorch.core.op import Op
-from edutorch.kernels.gpu import gates, norms, pooling, reductions, scatter, softmax
+from edutorch.kernels.gpu import (
+    channel_norms,
+    cross_entropy,
+    cumulative,
+    gates,
+    gather,
+    norms,
+    pooling,
+    reductions,
+    resize,
+    scatter,
+    softmax,
+)  # fmt: skip
 from edutorch.kernels.gpu.module import CudaModule
 from edutorch.kernels.gpu.row_launch import TYPES, module_for
 from edutorch.nn import functional as F
 from edutorch.nn.functional import normalization, rnn
+from edutorch.nn.functional.interpolate import tap_table
 from edutorch.ops import statistics
 
 SIZES = (1, 31, 33, 1023, 8193)
@@ -30,7 +44,10 @@ DTYPES = {
 EPS = 1e-3
 """The epsilon of the norms."""
 
-FILES = ("softmax", "norms", "reductions", "gates", "scatter", "pooling")
+FILES = (
+    "softmax", "norms", "reductions", "gates", "scatter", "pooling", "cross_entropy",
+    "channel_norms", "cumulative", "gather", "resize",
+)  # fmt: skip
 
 
 def row_modules(dtypes: Iterable[str] = TYPES) -> list[CudaModule]:
@@ -188,6 +205,26 @@ def check_scatter(dtype: str, sizes: Iterable[int] = SIZES) -> None:
     beyond, outside = np.zeros((3, 2), DTYPES[dtype]), np.array([3, -4, 2])
     scatter.add_at()(beyond, outside, np.ones((3, 2), DTYPES[dtype]))
     assert (beyond == [[0, 0], [0, 0], [1, 1]]).all(), "an index out of range was written"
+    check_scatter_along_axes(dtype)
+
+
+def check_scatter_along_axes(dtype: str) -> None:
+    """Elements added at an index for each axis, and slices along an axis that is not the first."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(-3, 3, (4, 1)), rng.integers(0, 5, (4, 6))
+    for index, shape, selected in (
+        ((rows, columns), (3, 5), (4, 6)), ((slice(None), columns[0]), (3, 5, 2), (3, 6, 2)),
+    ):  # fmt: skip
+        target, values = draw(shape, dtype), draw(selected, dtype, 1)
+        right = target.astype("float64")
+        np.add.at(right, index, values.astype("float64"))
+        assert scatter.add_at()(target, index, values) is target
+        unit = 8 * float(ml_dtypes.finfo(target.dtype).eps)
+        assert np.allclose(target.astype("float64"), right, rtol=unit, atol=unit), index
+    target = np.zeros((2, 3), DTYPES[dtype])
+    outside = np.array([0, 1, 2]), np.array([3, -4, 0])
+    scatter.add_at()(target, outside, np.ones(3, DTYPES[dtype]))
+    assert (target == 0).all(), "an index out of range was added to another row"
 
 
 POOLINGS = (
@@ -246,6 +283,123 @@ def check_pooling(dtype: str, sizes: Iterable[int] = SIZES) -> None:
                 check_avg_pool(x, (*settings[:3], settings[4], include, divisor))
 
 
+def cross_entropy_definition(
+    target: Any, ignored: int, reduction: str, x: Any, weight: Any
+) -> tuple[Any, ...]:
+    """The loss, and the maximum and the logarithm of the sum of each row."""
+    op = F.loss.definitions.fused_cross_entropy.op
+    return op.forward(np, x, target, weight, ignore_index=ignored, reduction=reduction)
+
+
+def check_cross_entropy(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Cross entropy and its derivative: weights, ignored and unknown classes, all reductions."""
+    op = F.loss.definitions.fused_cross_entropy.op
+    slope, back = op.rules["input"].function, cross_entropy.fused_cross_entropy_input()
+    for n in sizes:
+        rows = 5
+        x = draw((rows, n), dtype, n, strided=True)
+        weight = np.abs(draw((n,), dtype, n + 1)) + DTYPES[dtype](0.5)
+        target = np.random.default_rng(n).integers(0, n, 2 * rows)[::2].copy()
+        target[:2] = 0, n - 1
+        for w, ignored, reduction in (
+            (None, -100, "mean"), (weight, int(target[1]), "mean"), (weight, -100, "none"),
+            (None, int(target[0]), "sum"), (weight, int(target[2]), "none"),
+        ):  # fmt: skip
+            what, settings = (
+                f"cross entropy {dtype} {n} {ignored} {reduction}",
+                (ignored, reduction),
+            )
+
+            forward = partial(cross_entropy_definition, target, *settings)
+
+            def gradient(g: Any, x: Any, w: Any, right: Any = (target, settings)) -> Any:
+                return slope(g, x, right[0], w, None, None, *right[1])
+
+            loss, *kept = cross_entropy.fused_cross_entropy()(x, target, w, *settings)
+            finite = np.isfinite(np.asarray(loss, "d")).all()  # all are ignored: the mean is NaN
+            if finite:
+                compare(what, loss, lambda x, w, f=forward: f(x, w)[0], [x, w])
+                wide = x.astype(kept[0].dtype)
+                compare(f"{what}: statistics", kept[0], lambda x, f=forward: f(x, None)[1], [wide])
+            g = draw((rows if reduction == "none" else 1,), dtype, 3)
+            g = g if reduction == "none" else g.reshape(())
+            result = back(g, x, target, w, *kept, *settings)
+            compare(f"{what} backward", result, gradient, [g, x, w])
+    x = draw((4, 3), dtype)
+    loss, *kept = cross_entropy.fused_cross_entropy()(x, np.array([-1, 3, 2, 0]), None, 0, "none")
+    assert (np.isnan(np.asarray(loss, "d")) == [True, True, False, False]).all(), "out of range"
+    assert loss[3] == 0, "an ignored row"
+
+
+def check_channel_norms(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Batch norm and group norm, with and without weight and bias, and their derivatives."""
+    batch, group = normalization.native_batch_norm.op, normalization.native_group_norm.op
+    for n in sizes:
+        if n == 1:  # a set of one element has no variance: its gradient is 0, but for rounding
+            continue
+        x, g = draw((3, 4, n), dtype, n, strided=True), draw((3, 4, n), dtype, n + 1)
+        weight, bias = draw((4,), dtype, n + 2), draw((4,), dtype, n + 3)
+        pairs = (weight, bias), (None, None), (weight, None), (None, bias)
+        for w, b in pairs if n < 100 else pairs[:1]:
+            for op, run, back, settings in (
+                (batch, channel_norms.native_batch_norm(),
+                 channel_norms.native_batch_norm_joint_vjp(), (EPS,)),
+                (group, channel_norms.native_group_norm(),
+                 channel_norms.native_group_norm_joint_vjp(), (2, EPS)),
+            ):  # fmt: skip
+                what, slope = f"{op.name} {dtype} {n} {settings}", rule(op, "joint_vjp")
+                compare(
+                    what, run(x, w, b, *settings),
+                    lambda x, w, b, op=op, s=settings: op.forward(np, x, w, b, *s), [x, w, b],
+                )  # fmt: skip
+                compare(
+                    f"{what} backward", back(g, x, w, b, *settings),
+                    lambda g, x, w, b, r=slope, s=settings: r(g, x, w, b, *s), [g, x, w, b],
+                )  # fmt: skip
+
+
+def check_cumulative(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Running sums of rows."""
+    for n in sizes:
+        x = draw((3, n), dtype, n, strided=True)
+        y = cumulative.cumsum()(x, -1, None)
+        compare(f"cumsum {dtype} {n}", y, lambda x: ops.cumsum.op.forward(np, x, 1), [x])
+
+
+def check_gather(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Elements picked along each axis, which are copied exactly."""
+    run = gather.gather()
+    for n in sizes:
+        x = draw((3, n, 4) if n < 100 else (1, n, 2), dtype, n, strided=True)
+        for dim in (0, 1, 2):
+            shape = list(x.shape)
+            shape[dim] = 5
+            index = np.random.default_rng(n).integers(0, x.shape[dim], shape)
+            y, right = run(x, dim - 3, index, False), np.take_along_axis(x, index, dim)
+            assert y.dtype == x.dtype, y.dtype
+            assert y.shape == right.shape, y.shape
+            assert (y == right).all(), f"gather {dtype} {n} {dim}"
+
+
+def check_resize(dtype: str, sizes: Iterable[int] = SIZES) -> None:
+    """Nearest and linear resizing, larger and smaller, along each axis, and the derivative."""
+    op, run = F.adaptive.resample_axis.op, resize.resample_axis()
+    for n in sizes:
+        for mode, count in (("nearest", 2 * n + 1), ("linear", n // 2 + 1), ("linear", n + 3)):
+            table = tap_table(mode, n, count, None, False, False)
+            taps = F.adaptive.WindowSums.from_table(table, n)
+            for axis, shape in ((1, (2, n)), (0, (n, 3))):
+                what = f"resize {dtype} {n} {mode} {count} {axis}"
+                x = draw(shape, dtype, n, strided=True)
+                y = run(x, axis, taps)
+                compare(what, y, lambda x, a=axis, t=taps: op.forward(np, x, a, t), [x])
+                g, back = draw(y.shape, dtype, 1), taps.transposed()
+                grad = run(g, axis, back)
+                compare(
+                    f"{what} backward", grad, lambda g, a=axis, t=back: op.forward(np, g, a, t), [g]
+                )
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "softmax": check_softmax,
     "norms": check_norms,
@@ -253,5 +407,10 @@ CHECKS: dict[str, Callable[..., None]] = {
     "gates": check_gates,
     "scatter": check_scatter,
     "pooling": check_pooling,
+    "cross_entropy": check_cross_entropy,
+    "channel_norms": check_channel_norms,
+    "cumulative": check_cumulative,
+    "gather": check_gather,
+    "resize": check_resize,
 }
 """The check of each file in `edutorch/kernels/gpu`."""

@@ -59,7 +59,7 @@ def test_a_step_of_a_language_model_uses_them() -> None:
         assert np.allclose(y, expected, atol=1e-6)
     kernels = {
         "softmax_rows", "softmax_rows_backward", "norm_rows", "norm_rows_backward",
-        "add_sorted_rows", "sum_chunks",
+        "add_sorted_rows", "sum_chunks", "cross_entropy_rows", "cross_entropy_rows_backward",
     }  # fmt: skip
     assert kernels <= set(LAUNCHES), kernels - set(LAUNCHES)
 
@@ -77,3 +77,58 @@ def test_recurrent_layers_use_them() -> None:
             results.append(x.grad.cpu().numpy())
         assert np.allclose(*results, atol=1e-6)
         assert {kernel, f"{kernel}_backward"} <= set(LAUNCHES)
+
+
+def test_norms_of_channels_use_them() -> None:
+    for layer, kernel in (
+        (lambda: nn.BatchNorm2d(4), "set_moments"), (lambda: nn.GroupNorm(2, 4), "set_moments"),
+        (lambda: nn.InstanceNorm1d(4, affine=True), "channel_gradients"),
+    ):  # fmt: skip
+        LAUNCHES.clear()
+        results = []
+        for device in ("strict", "cpu"):
+            torch.manual_seed(0)
+            norm = layer().to(device)
+            x = torch.randn(3, 4, 5, 6) if "2d" in repr(norm) else torch.randn(3, 4, 30)
+            x = x.to(device).requires_grad_()
+            (norm(x) ** 3).sum().backward()
+            grads = [x.grad, *[parameter.grad for parameter in norm.parameters()]]
+            results.append(np.concatenate([grad.cpu().numpy().ravel() for grad in grads]))
+        assert np.allclose(*results, atol=1e-3, rtol=1e-4)
+        assert {kernel, "set_gradients", "channel_gradients"} <= set(LAUNCHES)
+
+
+def test_running_sums_and_gather_use_them() -> None:
+    LAUNCHES.clear()
+    results = []
+    for device in ("strict", "cpu"):
+        torch.manual_seed(0)
+        x = torch.randn(3, 40).to(device).requires_grad_()
+        index = torch.tensor([[0, 3, 3], [39, 0, 1], [2, 2, 2]], device=device)
+        picked = torch.gather(torch.cumsum(x, 1), 1, index)
+        added = torch.index_add(x, 1, index[0], picked)
+        (added**2).sum().backward()
+        results.append(np.concatenate([t.detach().cpu().numpy() for t in (x.grad, added)]))
+    assert np.allclose(*results, atol=1e-4)
+    assert {"cumsum_rows", "gather_elements", "add_sorted_rows"} <= set(LAUNCHES)
+
+
+def test_a_gathered_index_out_of_range_is_an_error() -> None:
+    x = torch.ones(2, 3, device="strict")
+    y = torch.gather(x, 1, torch.tensor([[3], [0]], device="strict"))
+    with pytest.raises(torch.errors.DimError, match="index 3 is out of bounds"):
+        y.cpu()
+
+
+def test_resizing_uses_them() -> None:
+    for settings in ({"mode": "nearest"}, {"mode": "bilinear", "align_corners": True}):
+        LAUNCHES.clear()
+        results = []
+        for device in ("strict", "cpu"):
+            torch.manual_seed(0)
+            x = torch.randn(2, 3, 5, 4).to(device).requires_grad_()
+            y = nn.functional.interpolate(x, size=(7, 3), **settings)
+            (y**2).sum().backward()
+            results.append(np.concatenate([t.detach().cpu().numpy().ravel() for t in (x.grad, y)]))
+        assert np.allclose(*results, atol=1e-5)
+        assert LAUNCHES["sum_windows"] == 4, "two axes, forward and backward"

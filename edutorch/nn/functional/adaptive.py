@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy
 from numpy import isnan
 
 from ... import backends
+from ...backends.numpy import Array, Namespace
 from ...core.composed import recorded_as
 from ...core.error_messages import check_memory
 from ...core.shapes import as_int
@@ -22,7 +24,7 @@ from ...errors import ShapeError
 from ...modes import no_grad
 from ...ops import argmax, cat, flip, gather, index_select, mean, narrow, reshape, tensor, where
 from ...ops import sum as total
-from .op_decorators import SettingError, can_read
+from .op_decorators import SettingError, can_read, layer
 from .pooling import avg_pool_nd
 from .sliding_window import Counts, check_spatial_axes
 
@@ -64,6 +66,57 @@ def repeat_last_tap(taps: list[tuple[int, float]], missing: int) -> list[tuple[i
     return taps[:-1] + [(position, weight / (missing + 1))] * (missing + 1)
 
 
+@dataclass(frozen=True, eq=False)
+class WindowSums:
+    """The taps as lists of any length: those of output i are starts[i] to starts[i + 1].
+
+    Attributes:
+        size: the number of input positions.
+    """
+
+    starts: Any
+    positions: Any
+    weights: Any
+    size: int
+
+    @classmethod
+    def from_table(cls, table: TapTable, size: int) -> WindowSums:
+        """Take the taps of a table."""
+        starts = numpy.arange(table.outputs + 1) * table.width
+        return cls(starts, table.positions, table.weights, size)
+
+    def outputs_of_taps(self) -> Any:
+        """Return the output position of each tap."""
+        return numpy.repeat(numpy.arange(len(self.starts) - 1), numpy.diff(self.starts))
+
+    def transposed(self) -> WindowSums:
+        """Return the taps from outputs to inputs: those of the derivative."""
+        order = numpy.argsort(self.positions, kind="stable")
+        starts = numpy.searchsorted(self.positions[order], numpy.arange(self.size + 1))
+        return WindowSums(
+            starts, self.outputs_of_taps()[order], self.weights[order], len(self.starts) - 1
+        )
+
+
+@layer(dtypes="f", linear=True, public="interpolate")
+def resample_axis(xp: Namespace, input: Array, axis: int, taps: WindowSums) -> Array:
+    """`resample` in one op, for devices with a kernel for it."""
+    shape = (*input.shape[:axis], len(taps.starts) - 1, *input.shape[axis + 1 :])
+    weights = xp.asarray(taps.weights.astype(input.dtype))
+    weights = weights.reshape((-1,) + (1,) * (input.ndim - axis - 1))
+    y = xp.zeros(shape, input.dtype)
+    index = (*(slice(None),) * axis, xp.asarray(taps.outputs_of_taps()))
+    values = xp.take(input, xp.asarray(taps.positions), axis=axis) * weights
+    backends.of(y).scatter_add(y, index, values)
+    return y
+
+
+resample_axis.vjp(
+    input=lambda g, axis, taps: resample_axis(g, axis, taps.transposed()),
+    latex=r"\textstyle\sum_i w_{ij}\,g_i",
+)
+
+
 FEW_TAPS = 4
 """Up to this many taps are added one by one, which is faster than a sum over a short axis. (A sum
 of 16-bit floats is rounded only once, so these are summed.)"""
@@ -72,6 +125,8 @@ of 16-bit floats is rounded only once, so these are summed.)"""
 def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
     """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
     positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
+    if input._array.__class__ is not numpy.ndarray and backends.of(input._array).kernels:
+        return resample_axis(input, axis, WindowSums.from_table(table, input.shape[axis]))
     if table.is_gather:
         return index_select(input, axis, tensor(positions, device=device))
     leading, trailing = input.shape[:axis], input.shape[axis + 1 :]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from numpy import ndarray
+
+from .... import backends
 from ....core.precision import composed_in_float32
 from ....core.tensor import Tensor
 from ....errors import (
@@ -91,6 +94,10 @@ def cross_entropy(
             text = "ignore_index is not supported for floating point target"
             raise InvalidValueError("cross_entropy", text, {"ignore_index": ignore_index})
         return soft_cross_entropy(input, target, weight, axis, reduction, label_smoothing)
+    if has_fused_kernel(input, label_smoothing):
+        return definitions.fused_cross_entropy(
+            input, target, weight, ignore_index=ignore_index, reduction=reduction
+        )[0]
     scores = log_softmax(input, axis)
     if target._array.dtype != "int64" and target._array.dtype.kind in "iu":
         raise DTypeError(
@@ -104,6 +111,14 @@ def cross_entropy(
         return loss
     smooth = uniform_loss(scores, target, weight, ignore_index, reduction, axis)
     return (1 - label_smoothing) * loss + (label_smoothing / max(shape[axis], 1)) * smooth
+
+
+def has_fused_kernel(input: Tensor, label_smoothing: float) -> bool:
+    """Whether a kernel of the device computes the loss of (n, classes) without a softmax."""
+    array = input._array
+    if array.__class__ is ndarray or array.ndim != 2 or label_smoothing:
+        return False
+    return bool(backends.of(array).kernels)
 
 
 PROBABILITY_NODES = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sigmoid"}

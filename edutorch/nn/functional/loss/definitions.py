@@ -16,10 +16,12 @@ from .... import backends
 from ....backends.numpy import Array, Namespace
 from ....backends.pending_checks import check_later
 from ....core.fast.lazy_gradients import OneHotGradient
+from ....core.precision import to_float32
 from ....core.tensor import Tensor
 from ....errors import DimError, DTypeError, ShapeError, running_function
 from ....modes import current
-from ....ops import clamp, conj_physical, log, sgn, sigmoid, sign
+from ....ops import clamp, conj_physical, exp, log, log_softmax, sgn, sigmoid, sign
+from ....ops import sum as total
 from ....ops.complex import has_complex_dtype
 from ..activation import hardtanh_forward
 from ..op_decorators import ArrayOrTensor, Shape, compute_in_float32, layer
@@ -112,6 +114,50 @@ nll_grad.vjp(
 )
 
 
+@layer(
+    dtypes="f", public="cross_entropy", node="NllLossBackward0",
+    outputs=("loss", "statistics", "divisor"),
+)  # fmt: skip
+def fused_cross_entropy(
+    xp: Namespace, input: Array, target: Array, weight: Array | None = None, *,
+    ignore_index: int = -100, reduction: str = "mean",
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Cross entropy of (n, classes) in one op, for devices with a kernel that keeps no softmax.
+
+    Also returns each row's maximum and the logarithm of its sum, and the divisor of the mean.
+    """
+    scores = log_softmax.op.forward(xp, input, 1)
+    loss = nll_loss.op.forward(
+        xp, scores, target, weight, ignore_index=ignore_index, reduction=reduction
+    )
+    wide = to_float32(input)
+    peak = xp.max(wide, axis=1, keepdims=True)
+    logs = xp.log(xp.sum(xp.exp(wide - peak), axis=1, keepdims=True))
+    target, factor = resolve_classes(xp, input.shape, target, weight, ignore_index)
+    divisor = xp.ones((), wide.dtype)
+    if reduction == "mean":
+        divisor = divisor * total_weight(factor, target)
+    return loss, xp.concatenate([peak, logs], 1), divisor.astype(wide.dtype)
+
+
+def fused_cross_entropy_backward(
+    g: ArrayOrTensor, input: ArrayOrTensor, target: ArrayOrTensor, weight: ArrayOrTensor | None,
+    ignore_index: int, reduction: str,
+) -> Any:  # fmt: skip
+    """The rules of `nll_loss` and `log_softmax`, one after the other."""
+    scores = log_softmax(input, 1)
+    spread = nll_grad(g, target, weight, input.shape, ignore_index, reduction)
+    return spread - exp(scores) * total(spread, 1, True)
+
+
+fused_cross_entropy.vjp(
+    input=lambda g, input, target, weight, statistics, divisor, ignore_index, reduction: (
+        fused_cross_entropy_backward(g, input, target, weight, ignore_index, reduction)
+    ),
+    latex=r"	frac{g\,w_t}{\sum w_t}\,(\operatorname{softmax}(x) - \mathbb 1_t)",
+)
+
+
 def unwrap(value: ArrayOrTensor) -> Any:
     return value._array if isinstance(value, Tensor) else value
 
@@ -135,15 +181,21 @@ def resolve_classes(
     outside = ((target < 0) | (target >= classes)) & ~ignored
     if on_host and outside.any():
         raise class_error(target[outside].reshape(-1)[0], shape, classes)
-    backend = backends.of(target)
-    if reports and backend.checks_later and target.size and classes:
+    if reports:
+        check_classes(xp, shape, target, ignored)
+    valid = xp.where(ignored | outside, 0, target)
+    factor = xp.ones(target.shape, "float32") if weight is None else weight[valid]
+    return valid, xp.where(outside, float("nan"), xp.where(ignored, 0, factor))
+
+
+def check_classes(xp: Namespace, shape: tuple[int, ...], target: Array, ignored: Array) -> None:
+    """Let a device that works beside the host check that all targets are classes, or ignored."""
+    backend, classes = backends.of(target), shape[0] if len(shape) == 1 else shape[1]
+    if backend.checks_later and target.size and classes:
         inside = xp.where(ignored, 0, target)
         name = running_function(LOSSES)
         error = functools.partial(class_error, shape=shape, classes=classes, op=name)
         check_later(backend, name, inside, 0, classes - 1, error)
-    valid = xp.where(ignored | outside, 0, target)
-    factor = xp.ones(target.shape, "float32") if weight is None else weight[valid]
-    return valid, xp.where(outside, float("nan"), xp.where(ignored, 0, factor))
 
 
 def are_classes(target: Array, classes: int) -> bool:
