@@ -14,6 +14,7 @@ from ..backends.device import Device
 from ..backends.numpy import Array
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, EdutorchError, warn
+from ..nn.utils.clip_grad import multiply_all
 from ..ops import full, isfinite, stack, tensor, where
 
 __all__ = ["GradScaler", "OptState"]
@@ -185,33 +186,22 @@ class GradScaler:
 
         No number is read here: on a GPU the host would wait for each of them.
         """
-        inverse = scale.double().reciprocal().float()
-        factors: dict[Device, Array] = {}
-        are_finite: dict[Device, Array] = {}
+        grads: defaultdict[Device, list[Tensor]] = defaultdict(list)
         for group in optimizer.param_groups:
             for param in group["params"]:
                 grad = param.grad
                 if grad is None:
                     continue
-                array = grad._array
-                if array.dtype == np.float16:
+                if grad._array.dtype == np.float16:
                     raise HalfGradientsError(
                         "GradScaler.unscale_", "Attempting to unscale FP16 gradients.",
                         {"param": f"{tuple(param.shape)} {param.dtype}"},
                         "keep the parameters in float32 (no model.half()); "
                         "autocast converts them where it matters",
                     )  # fmt: skip
-                device = grad.device
-                if device not in factors:
-                    factors[device] = inverse.to(device)._array
-                is_finite = backends.of(array).xp.isfinite(array).all()
-                are_finite[device] = is_finite & are_finite.get(device, True)
-                array *= factors[device].astype(array.dtype)
-                grad._bump()
-        return {
-            device: wrap(backends.of(factors[device]).asarray(~is_finite).astype(np.float32))
-            for device, is_finite in are_finite.items()
-        }
+                grads[grad.device].append(grad)
+        inverse = scale.double().reciprocal().float()
+        return {device: unscale_all(own, inverse.to(device)) for device, own in grads.items()}
 
     # The step -----------------------------------------------------------------------------------
 
@@ -390,6 +380,25 @@ class GradScaler:
             state["_init_growth_tracker"] = self._get_growth_tracker()
             state["_scale"] = state["_growth_tracker"] = None
         return state
+
+
+def unscale_all(grads: list[Tensor], inverse: Tensor) -> Tensor:
+    """Multiply the gradients of a device in place; return 1 if one is not finite, else 0."""
+    factor = inverse._array
+    backend = backends.of(factor)
+    if backend.kernels:
+        found_inf = backend.xp.zeros((1,), np.float32)
+        if multiply_all(grads, factor.reshape(1), found_inf) is not None:
+            for grad in grads:
+                grad._bump()
+            return wrap(found_inf.reshape(()))
+    is_finite: Array | bool = True
+    for grad in grads:
+        array = grad._array
+        is_finite = backend.xp.isfinite(array).all() & is_finite
+        array *= factor.astype(array.dtype)
+        grad._bump()
+    return wrap(backend.asarray(~is_finite).astype(np.float32))
 
 
 def check_new_scale(new_scale: Any) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .. import kernels
 from ..backends.cupy import problems
+from ..backends.kernel_registry import runs
 from ..errors import EdutorchError
 
 __all__ = ["doctor_gpu", "list_kernels"]
@@ -61,6 +63,23 @@ def compare(function: Callable[[Any], Any], *arguments: np.ndarray, tolerance: f
         raise WrongResultError("cuda", f"differs from the CPU by {error:.3g}")
 
 
+class NoKernelError(EdutorchError, RuntimeError):
+    """The definition was computed where a kernel should have run."""
+
+
+@contextmanager
+def expect_kernels(*keys: str) -> Iterator[None]:
+    """Raise NoKernelError unless the kernels of these ops or rules run inside the block."""
+    before = dict(runs)
+    yield
+    missing = [key for key in keys if runs[key] == before.get(key, 0)]
+    if missing:
+        raise NoKernelError(
+            "cuda", f"no kernel ran for {', '.join(missing)}: the definition computed it",
+            hint="EDUTORCH_KERNELS=off and reference_only() switch kernels off",
+        )  # fmt: skip
+
+
 def samples(*shape: int) -> np.ndarray:
     """Return the same random numbers each time, in float32."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -105,19 +124,22 @@ def prove_compilation() -> None:
     """NVRTC, and a kernel of our own."""
     from ..nn.functional import gelu
 
-    compare(gelu, samples(1023), tolerance=1e-5)
+    with expect_kernels("gelu"):
+        compare(gelu, samples(1023), tolerance=1e-5)
 
 
 def prove_derivatives() -> None:
     """Backward, by a kernel of our own."""
     from ..nn.functional import gelu
 
-    compare(gradient(gelu), samples(33, 31), tolerance=1e-4)
+    with expect_kernels("gelu/input"):
+        compare(gradient(gelu), samples(33, 31), tolerance=1e-4)
 
 
 def prove_softmax() -> None:
     """Rows."""
-    compare(gradient(lambda x: x.softmax(1).square()), samples(32, 100), tolerance=1e-4)
+    with expect_kernels("softmax", "softmax/input"):
+        compare(gradient(lambda x: x.softmax(1).square()), samples(32, 100), tolerance=1e-4)
 
 
 def prove_random_numbers() -> None:
@@ -155,7 +177,9 @@ def prove_training() -> None:
             optimizer.step()
         return x.detach().cpu().numpy()
 
-    error = float(np.abs(train("cuda") - train("cpu")).max())
+    with expect_kernels("FUSED_STEP"):
+        on_gpu = train("cuda")
+    error = float(np.abs(on_gpu - train("cpu")).max())
     if not error <= 1e-4:
         raise WrongResultError("cuda", f"differs from the CPU by {error:.3g}")
 

@@ -27,10 +27,20 @@ from typing import Any, NamedTuple
 from edutorch.kernels.gpu.module import CudaModule, use_launcher
 from edutorch.kernels.gpu.row_launch import module_for
 from tests.gpu.fibers import FiberLauncher, check_addresses, compile_modules
-from tests.gpu.row_checks import CHECKS
+from tests.gpu.row_checks import CHECKS as ROW_CHECKS
+from tests.gpu.text_checks import TABLES, TEXT_CHECKS, text_of
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 DTYPE = "float32"  # the texts of the other dtypes differ in two names of types
+CHECKS = {**ROW_CHECKS, **TEXT_CHECKS}
+"""The check of each hand-written text."""
+
+FIRST = {
+    "softmax": "#define WARP", "random": "struct Words", "optimizers": "// A block does a chunk",
+    "gradients": "// A block does a chunk",
+}  # fmt: skip
+"""Where the part of a text begins that is changed: what is before counts for another file."""
+
 SECONDS = 10
 """The processor time after which a mutant counts as caught: it does not end."""
 
@@ -78,7 +88,8 @@ def changes(code: str) -> Iterator[tuple[str, int, int, str]]:
             for change in ("+ 1", "- 1"):
                 yield "bound", start, stop, f"({code[start:stop]} {change})"
     for match in re.finditer(r"(\w)\[([^\[\]]+)\]", code):
-        is_declaration = re.search(r"__shared__[^;]*$", code[: match.start()])
+        before = code[max(0, match.start() - 200) : match.start()]
+        is_declaration = re.search(r"(__shared__|struct \w+ \{ )[^;{}]*$", before)
         if not is_declaration:
             yield "index", match.start(2), match.end(2), f"{match[2]} + 1"
 
@@ -98,15 +109,20 @@ def condition(code: str, start: int) -> tuple[int, int]:
     return first, last - 1
 
 
+def original_of(file: str) -> CudaModule:
+    """Return the text of a name in `CHECKS`."""
+    return text_of(file) if file in TEXT_CHECKS else module_for(file, DTYPE)
+
+
 def mutants_of(file: str) -> list[Mutant]:
     """Return all mutants of a file in `edutorch/kernels/gpu`.
 
     Those of `reduce.cuh`, which all files include, count for the first file. The conversions in
     `common.cuh` are no kernels: tests compare them with ml_dtypes, number by number.
     """
-    text = module_for(file, DTYPE).text
+    text = original_of(file).text
     made = []
-    first = text.index("#define WARP" if file == next(iter(CHECKS)) else "typedef float T;")
+    first = text.index(FIRST.get(file, "typedef float T;"))
     for operator, start, stop, new in changes(code_of(text, first)):
         begin, end = text.rfind("\n", 0, start) + 1, text.find("\n", stop)
         old_line = text[begin:end]
@@ -133,9 +149,9 @@ class MutantLauncher(FiberLauncher):
 
 def is_caught(mutant: Mutant) -> bool:
     """Run the check of a mutant's file on it, in a process of its own; then AddressSanitizer."""
-    original = module_for(mutant.file, DTYPE)
+    original = original_of(mutant.file)
     text = original.text[: mutant.start] + mutant.new + original.text[mutant.stop :]
-    others = [module_for(file, DTYPE) for file in CHECKS]
+    others = [original_of(file) for file in CHECKS]
     compile_modules(others)  # once, for all mutants
     process = os.fork()
     if process == 0:
@@ -145,9 +161,12 @@ def is_caught(mutant: Mutant) -> bool:
         os.dup2(null, 2)
         try:
             launcher = MutantLauncher(original, CudaModule("mutant", text), others)
+            if mutant.file in TABLES:
+                launcher.orders = (0,)
             with use_launcher(launcher):
                 CHECKS[mutant.file](DTYPE)
-            if mutant.operator in ("bound", "index"):  # what it reads may be read for nothing
+            reads = mutant.operator in ("bound", "index") and mutant.file not in TABLES
+            if reads:  # what it reads may be read for nothing
                 launcher.orders, launcher.record = (0,), []
                 with use_launcher(launcher):
                     CHECKS[mutant.file](DTYPE, sizes=(1, 33))
@@ -197,9 +216,24 @@ def main() -> int:
         if not is_caught(mutant):
             alive.append(mutant)
             print(f"survives, line {mutant.line}: {mutant.name}", flush=True)
-    caught = len(every) - len(alive)
-    print(f"{caught} of {len(every)} caught ({100 * caught / len(every):.1f} %)")
+    print_table(every, alive)
     return int(any(mutant.name not in known for mutant in alive))
+
+
+def count_of(file: str, mutants: Sequence[Mutant]) -> int:
+    """Return how many of some mutants are of a file."""
+    return sum(mutant.file == file for mutant in mutants)
+
+
+def print_table(every: Sequence[Mutant], alive: Sequence[Mutant]) -> None:
+    """Print for each file, and for all, how many mutants were caught."""
+    files = {file: (count_of(file, every), count_of(file, alive)) for file in CHECKS}
+    files["all"] = (len(every), len(alive))
+    print(f"{'file':12} {'mutants':>8} {'caught':>8} {'survive':>8} {'':>8}")
+    for file, (count, survive) in files.items():
+        if count:
+            rate = f"{100 * (count - survive) / count:.1f} %"
+            print(f"{file:12} {count:8} {count - survive:8} {survive:8} {rate:>8}")
 
 
 if __name__ == "__main__":

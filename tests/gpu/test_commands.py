@@ -9,6 +9,8 @@ from edutorch.__main__ import main
 from edutorch.backends.cupy import problems
 from edutorch.cli import gpu
 from edutorch.errors import InvalidValueError
+from edutorch.kernels.gpu.module import use_launcher
+from tests.gpu.fibers import FiberLauncher, has_compiler
 
 
 def test_all_kernels_of_a_device_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,14 +39,31 @@ def test_without_a_gpu_one_sentence_says_what_is_missing(
     assert printed.startswith("No GPU to examine: ")
 
 
-def test_the_ten_proofs_hold_on_the_strict_device(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def strict_as_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device strict answers to "cuda"."""
     monkeypatch.setattr(gpu, "problems", list)
-    strict = backends.get("strict")
-    monkeypatch.setitem(backends._BY_NAME, "cuda", strict)
-    assert gpu.doctor_gpu() == 0, capsys.readouterr().out
-    assert "10 of 10 proofs hold" in capsys.readouterr().out
+    monkeypatch.setitem(backends._BY_NAME, "cuda", backends.get("strict"))
+
+
+@pytest.mark.skipif(not has_compiler(), reason="g++ is not installed")
+def test_the_ten_proofs_hold_on_the_strict_device(
+    strict_as_cuda: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with use_launcher(FiberLauncher(orders=(0,))):
+        code = gpu.doctor_gpu()
+    printed = capsys.readouterr().out
+    assert code == 0, printed
+    assert "10 of 10 proofs hold" in printed
+
+
+def test_a_proof_of_a_kernel_fails_where_none_ran(
+    strict_as_cuda: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gpu.doctor_gpu() == 1  # no launcher: definitions compute, and compute well
+    printed = capsys.readouterr().out
+    assert "no kernel ran for gelu: the definition computed it" in printed
+    assert "6 of 10 proofs hold" in printed
 
 
 def test_a_proof_that_fails_is_shown_and_counts(

@@ -28,6 +28,11 @@ pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not installed
 
 ORDERS = (0, 2)
 
+CANCELLING = {"gelu/input"}
+"""Here Φ(x) + x φ(x) cancels near its zero, x = -0.75: the error is one of the terms, and by chance
+0 in either computation. Of 8,193 elements 14 are further off than the rule allows, all of them from
+-0.81 to -0.70; the largest error is 1.8e-7, that of the definition 2.9e-7."""
+
 
 @functools.cache
 def launcher(dtype: str) -> FiberLauncher:
@@ -49,10 +54,10 @@ def check(key: str, dtype: str) -> None:
         assert y.dtype == numpy_dtype and y.shape == shape
         error = np.abs(y.astype(np.float64) - exact)
         ulp = ULP[dtype] * np.maximum(np.abs(exact), 2.0**-14)
-        # Where terms cancel, either of the two may be lucky at one element: the largest error of
-        # the definition bounds all, and its error at each element nearly all.
         plain_error = np.abs(plain.astype(np.float64) - exact)
-        allowed = 2 * plain_error.max() + 4 * ulp
+        allowed = 2 * plain_error + 4 * ulp
+        if key in CANCELLING:
+            allowed = 2 * plain_error.max() + 4 * ulp
         worst = int(np.argmax(error - allowed))
         message = f"{key}, {name}: {y.flat[worst]} for {exact.flat[worst]}"
         assert (error <= allowed).all(), message

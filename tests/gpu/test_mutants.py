@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gpu.fibers import has_compiler
-from tests.gpu.mutants import is_caught, mutants_of, sample, survivors_with_reasons
-from tests.gpu.row_checks import CHECKS
+from tests.gpu.mutants import CHECKS, is_caught, mutants_of, sample, survivors_with_reasons
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not installed")
 

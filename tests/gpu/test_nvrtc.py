@@ -11,18 +11,11 @@ from edutorch.errors import CudaCompileError
 from edutorch.kernels.gpu import module as gpu_module
 from edutorch.kernels.gpu import nvrtc
 from edutorch.kernels.gpu.module import CudaModule
-from tests.gpu.elementwise_cases import KEYS, all_modules
+from tests.gpu.all_texts import all_modules, elementwise_modules, fused_modules
+from tests.gpu.row_checks import row_modules
 from tests.gpu.training_cases import training_modules
 
 pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy and NVRTC are not installed")
-
-FEW = ["gelu", "gelu/input", "div/other", "softplus"]
-
-
-def elementwise_modules(dtype: str) -> list[CudaModule]:
-    """Return the texts for 16 bytes at a time, of all kernels; and those for strides, of a few."""
-    packed = all_modules(dtype, KEYS if dtype == "float32" else FEW, ("flat 33",))
-    return [*packed, *all_modules(dtype, FEW, ("strided", "flat 1"))]
 
 
 def compile_all(modules: list[CudaModule], arch: str) -> None:
@@ -42,13 +35,14 @@ def test_kernels_of_training_steps_compile() -> None:
     compile_all(modules, "sm_90")
 
 
+def test_fused_groups_and_kernels_on_rows_compile() -> None:
+    compile_all([*fused_modules(), *row_modules(["float32", "bfloat16"])], "sm_90")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_everything_compiles_for_every_architecture(arch: str) -> None:
-    modules = training_modules()
-    for dtype in ("float32", "float16", "bfloat16", "float64"):
-        modules += elementwise_modules(dtype)
-    compile_all(modules, arch)
+    compile_all(all_modules(), arch)
 
 
 SCALE = """

@@ -87,3 +87,45 @@ def test_gradients_of_two_dtypes_are_left_to_the_caller() -> None:
     number = StrictArray(np.ones(1, np.float32))
     with use_launcher(launcher()):
         assert gradients.unscale(grads, number, number) is None
+
+
+def unscale_and_clip(device: str) -> tuple[list[np.ndarray], float, float]:
+    """Unscale and clip given gradients; return them, their norm, and the next scale."""
+    params = [edutorch.zeros(*shape, device=device).requires_grad_() for shape in SHAPES]
+    scaler = edutorch.amp.GradScaler(device, init_scale=8.0)
+    optimizer = edutorch.optim.SGD(params, lr=1.0)
+    random = np.random.default_rng(0)
+    scaler.scale(params[0].sum())
+    for param in params:
+        gradient = random.standard_normal(param.shape)
+        param.grad = edutorch.tensor(gradient, dtype=edutorch.float32, device=device)
+    with no_synchronisation():
+        scaler.unscale_(optimizer)
+        norm = edutorch.nn.utils.clip_grad_norm_(params, 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    grads = [param.grad.cpu().numpy() for param in params]
+    return grads, norm.item(), scaler.get_scale()
+
+
+def test_grad_scaler_and_clip_grad_norm_go_over_all_gradients_in_one_launch() -> None:
+    before = LAUNCHES["unscale"]
+    with use_launcher(launcher()):
+        grads, norm, scale = unscale_and_clip("strict")
+    assert LAUNCHES["unscale"] == before + 3  # unscaled, their norm, clipped
+    expected, right, scale_right = unscale_and_clip("cpu")
+    assert scale == scale_right
+    assert norm == pytest.approx(right, rel=1e-6)
+    for grad, target in zip(grads, expected, strict=True):
+        np.testing.assert_allclose(grad, target, rtol=1e-6)
+
+
+def test_float64_gradients_are_clipped_by_float64() -> None:
+    with use_launcher(launcher()):
+        param = edutorch.ones(3, dtype=edutorch.float64, device="strict").requires_grad_()
+        param.grad = edutorch.full((3,), 0.3, dtype=edutorch.float64, device="strict")
+        norm = edutorch.nn.utils.clip_grad_norm_(param, 0.1)
+    assert norm.dtype == edutorch.float64
+    assert norm.item() == pytest.approx(0.3 * 3**0.5, rel=1e-15)
+    factor = 0.1 / (0.3 * 3**0.5 + 1e-6)
+    assert param.grad.cpu().tolist() == pytest.approx([0.3 * factor] * 3, rel=1e-14)

@@ -7,18 +7,20 @@ and a wait of the host for its answer, cost more than the work. Here the answers
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import backends
+from ...backends import Backend
 from ...backends.numpy import Array
+from ...nn.utils import clip_grad
 from .c_expressions import memory_type, value_type
 from .module import CudaModule, launch
 from .optimizers import BLOCK, FLOATS, chunk_table
 
-__all__ = ["unscale"]
+__all__ = ["unscale", "unscale_kernel"]
 
 TEXT = """\
 #include "reduce.cuh"
@@ -38,7 +40,7 @@ extern "C" __global__ void unscale(
     for (int i = threadIdx.x; i < count; i += blockDim.x) {{
         {real} grad = widen(grads[i]) * scale;
         is_finite = is_finite && absolute(grad) < INF;
-        grads[i] = narrow<{memory}>(grad);
+        if (scale != 1) grads[i] = narrow<{memory}>(grad);  // 1: for the norm alone
         sum += (double)grad * grad;
     }}
     if (!is_finite) *found_inf = 1;  // whoever writes it writes the same
@@ -53,6 +55,20 @@ def module_of(dtype: np.dtype[Any]) -> CudaModule:
     """Return the text for gradients of a dtype."""
     text = TEXT.format(memory=memory_type(dtype), real=value_type(dtype))
     return CudaModule.from_text(f"unscale_{dtype.name}", text)
+
+
+@functools.lru_cache(32)
+def table_on_device(
+    backend: Backend, addresses: tuple[int, ...], sizes: tuple[int, ...], itemsize: int
+) -> Array:
+    """Return the table in the GPU's memory: copied once, while gradients stay where they are."""
+    return backend.upload(chunk_table([list(addresses)], sizes, itemsize))
+
+
+@clip_grad.UNSCALE.kernel("cuda")
+def unscale_kernel() -> Callable[..., Array | None]:
+    """Make the function that multiplies gradients, and sums their squares."""
+    return unscale
 
 
 def unscale(grads: Sequence[Array], factor: Array, found_inf: Array) -> Array | None:
@@ -74,9 +90,9 @@ def unscale(grads: Sequence[Array], factor: Array, found_inf: Array) -> Array | 
             return None
         if not grad.flags.c_contiguous or not grad.size:
             return None
-    addresses = [[backend.address(grad) for grad in grads]]
-    sizes = [grad.size for grad in grads]
-    table = backend.from_numpy(chunk_table(addresses, sizes, first.dtype.itemsize))
+    addresses = tuple([backend.address(grad) for grad in grads])
+    sizes = tuple([grad.size for grad in grads])
+    table = table_on_device(backend, addresses, sizes, first.dtype.itemsize)
     squares = backend.xp.empty((table.shape[0],), np.float64)
     arguments = (table, factor, found_inf, squares)
     launch(module_of(first.dtype), "unscale", table.shape[0], BLOCK, arguments)

@@ -173,7 +173,7 @@ def table_on_device(
     known = own.get(key)
     if known is None or known[0] != columns:
         table = chunk_table(columns, sizes, dtype.itemsize)
-        known = own[key] = (columns, backend.from_numpy(table))
+        known = own[key] = (columns, backend.upload(table))
     return known[1]
 
 
@@ -210,7 +210,7 @@ def fused_step() -> Callable[..., bool | None]:
         sizes = [array.size for array in arrays[0]]
         table = table_on_device(optimizer, key, columns, sizes, first.dtype, backend)
         real = np.float64 if first.dtype == np.float64 else np.float32
-        scalars = backend.from_numpy(np.array(trace.scalars or [0.0], real))
+        scalars = backend.upload(np.array(trace.scalars or [0.0], real))
         for state in states:
             if "step" in state:
                 state["step"]._array += 1

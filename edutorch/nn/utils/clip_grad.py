@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from ... import backends
-from ...core.tensor import Tensor
+from ...backends.kernel_registry import run_on_device, slot
+from ...backends.numpy import Array
+from ...core.tensor import Tensor, wrap
 from ...errors import ValueRangeError, warn
 from ...linalg import vector_norm
-from ...modes import no_grad
+from ...modes import is_grad_enabled, no_grad
 from ...ops import clamp, isfinite, stack, tensor
 
 __all__ = [
@@ -18,6 +22,41 @@ __all__ = [
 ]  # fmt: skip
 
 Tensors = Tensor | Iterable[Tensor]
+
+UNSCALE = slot("UNSCALE")
+"""The kernel of a device that goes over all gradients in one launch."""
+
+
+def multiply_all(gradients: list[Tensor], factor: Array, found_inf: Array) -> Array | None:
+    """Multiply gradients in place by one kernel; return the sum of all squares.
+
+    `GradScaler` and `clip_grad_norm_` share it. Nothing waits: the numbers stay on the device.
+
+    Args:
+        factor: float32, shape (1,), on the device of the gradients.
+        found_inf: becomes 1 if a product is inf or NaN: float32, shape (1,).
+
+    Returns: float64, shape (); None, and nothing is done: the device has no such kernel, or the
+        gradients are not all contiguous floats of one dtype there.
+    """
+    arrays = [gradient._array for gradient in gradients]
+    backend = backends.of(arrays[0])
+    if not backend.kernels or any(backends.of(array) is not backend for array in arrays):
+        return None
+    values = (arrays, factor, found_inf)
+    return backend.on_card(run_on_device, backend.kernels, "UNSCALE", 1, values)
+
+
+def euclidean_norm(gradients: list[Tensor]) -> Tensor | None:
+    """Return the norm of all gradients by one kernel; None where there is none."""
+    backend = backends.of(gradients[0]._array)
+    if not backend.kernels:
+        return None
+    one, found_inf = (backend.xp.full((1,), value, np.float32) for value in (1, 0))
+    squares = multiply_all(gradients, one, found_inf)
+    if squares is None:
+        return None
+    return wrap(backend.asarray(backend.xp.sqrt(squares))).to(gradients[0].dtype)
 
 
 def get_total_norm(
@@ -39,9 +78,11 @@ def get_total_norm(
     tensor_list = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not tensor_list:
         return tensor(0.0)
-    # The norm of the norms is that of all elements together, without a copy of them.
-    norms = [to_same_device(tensor_list[0], vector_norm(t, norm_type)) for t in tensor_list]
-    total = vector_norm(stack(norms), norm_type)
+    total = euclidean_norm(tensor_list) if norm_type == 2 and not is_grad_enabled() else None
+    if total is None:
+        # The norm of the norms is that of all elements together, without a copy of them.
+        norms = [to_same_device(tensor_list[0], vector_norm(t, norm_type)) for t in tensor_list]
+        total = vector_norm(stack(norms), norm_type)
     if error_if_nonfinite and not bool(isfinite(total)):
         raise ValueRangeError(
             "clip_grad_norm_", f"The total norm of order {float(norm_type)} for gradients from "
@@ -80,8 +121,28 @@ def clip_grads_with_norm_(
     # A tensor, not a number: on a GPU reading it would wait for all kernels.
     factor = clamp(max_norm / (total_norm + 1e-6), max=1.0)
     with no_grad():
-        for parameter in select_with_grad(parameters, "clip_grads_with_norm_"):
-            parameter.grad.mul_(to_same_device(parameter, factor))  # type: ignore[union-attr]
+        selected = select_with_grad(parameters, "clip_grads_with_norm_")
+        gradients: Any = [parameter.grad for parameter in selected]
+        if gradients and multiply_by(gradients, factor):
+            return
+        for gradient in gradients:
+            gradient.mul_(to_same_device(gradient, factor))
+
+
+def multiply_by(gradients: list[Tensor], factor: Tensor) -> bool:
+    """Multiply gradients in place by one kernel; False, and nothing is done: there is none."""
+    backend = backends.of(gradients[0]._array)
+    if not backend.kernels or backends.of(factor._array) is not backend:
+        return False
+    if factor.dtype.itemsize > 4:  # the kernel's is float32
+        return False
+    found_inf = backend.xp.zeros((1,), np.float32)
+    number = factor._array.reshape(1).astype(np.float32)
+    if multiply_all(gradients, number, found_inf) is None:
+        return False
+    for gradient in gradients:
+        gradient._bump()
+    return True
 
 
 def clip_grad_norm_(
