@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,11 +58,13 @@ class DeviceFunctions:
         if not self.has_kernel(op.name):
             return definition
         parameters = op.signature.parameters
-        with_kernel = self.kernel_first(op.name, definition)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             by_name = dict(zip(parameters, args, strict=False)) | kwargs
-            return with_kernel(*(by_name.get(name, p.default) for name, p in parameters.items()))
+            values = [by_name.get(name, p.default) for name, p in parameters.items()]
+            y = self.run_kernel(op.name, values)
+            # A kernel takes all settings in order; a definition takes some by name alone: `dtype`.
+            return definition(*args, **kwargs) if y is None else y
 
         return run
 
@@ -76,11 +78,15 @@ class DeviceFunctions:
             return definition
 
         def run(*values: Any) -> Any:
-            size = next((value.size for value in values if hasattr(value, "size")), 1)
-            y = run_on_device(self.backend.kernels, key, size, values)
+            y = self.run_kernel(key, values)
             return definition(*values) if y is None else y
 
         return run
+
+    def run_kernel(self, key: str, values: Sequence[Any]) -> Any:
+        """Compute by the kernel of this name, or return None."""
+        size = next((value.size for value in values if hasattr(value, "size")), 1)
+        return run_on_device(self.backend.kernels, key, size, values)
 
     def product(self, left: Any, right: Any, bias: Any = None) -> Any:
         """Return the product of two matrices, plus a bias for each column."""
