@@ -175,6 +175,9 @@ class CupyBackend(Backend):
     def generator(self, seed: int) -> CardRandom:
         return CardRandom(self.on_card(DeviceRandom, self.xp, seed), self)
 
+    def is_capturing(self) -> bool:
+        return self.xp.cuda.get_current_stream().is_capturing()
+
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()
         raise_pending(self)

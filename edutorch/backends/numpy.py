@@ -149,6 +149,10 @@ class Backend:
     def synchronize(self) -> None:
         """Wait until the device has finished all work."""
 
+    def is_capturing(self) -> bool:
+        """Return True while work of the current stream is captured as a graph."""
+        return False
+
     def defer_check(self, failed: Array) -> None:
         """Note a check that fails if an element of `failed` is True; it is told later."""
         raise NotImplementedError

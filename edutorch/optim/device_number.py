@@ -75,7 +75,10 @@ class DeviceNumber:
 
 def is_on_device(array: Array) -> bool:
     """Return True for an array that only the device can read without waiting."""
-    return array.__class__ is not np.ndarray and backends.of(array).checks_later
+    if array.__class__ is np.ndarray:
+        return False
+    backend = backends.of(array)
+    return backend.checks_later or backend.is_accelerator
 
 
 def number_of(array: Array) -> Any:

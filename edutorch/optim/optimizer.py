@@ -14,6 +14,8 @@ from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Self
 
+import numpy as np
+
 from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import check_settings
@@ -254,6 +256,8 @@ class Optimizer(OptimizerHooks):
         with no_grad():
             for index, group in enumerate(self.param_groups):
                 params = [param for param in group["params"] if param._grad is not None]
+                if params and "capturable" in group:
+                    self.check_capture(group, params[0])
                 if any(param._grad.__class__ is not Tensor for param in params):
                     params = self.step_sparse_params(group, params, location)
                 kernel = self.fused_kernel
@@ -321,6 +325,25 @@ class Optimizer(OptimizerHooks):
             param._bump(location)
         if state:  # an empty state is left out of the state_dict
             self.state[param] = state
+
+    def check_capture(self, group: Group, param: Tensor) -> None:
+        """Refuse a CUDA graph in which the number of steps would stay as it is.
+
+        Raises: RuntimeError: a capture, and the number is not on the device.
+        """
+        if param._array.__class__ is np.ndarray or not backends.of(param._array).is_capturing():
+            return
+        name = type(self).__name__
+        if not group["capturable"]:
+            raise RuntimeError(
+                f"Attempting CUDA graph capture of step() for an instance of {name} but "
+                f"param_groups' capturable is False. Make it with {name}(..., capturable=True)."
+            )
+        if not self._step_supports_amp_scaling:
+            raise RuntimeError(
+                f"{name} cannot be captured as a CUDA graph: the host counts its steps. "
+                "Leave step() out of the graph, or take Adam."
+            )
 
     def counts_on_device(self, group: Group, param: Tensor) -> bool:
         """Return True if steps are counted on the device: the host does not know their number."""
