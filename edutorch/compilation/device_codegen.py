@@ -17,6 +17,7 @@ import numpy as np
 
 from ..backends import Backend
 from ..backends.kernel_registry import declarations, run_on_device
+from ..backends.pending_checks import called_at
 from ..core.op import Op
 from ..core.precision import add_up
 from ..core.registry import REGISTRY
@@ -205,6 +206,9 @@ class DeviceWriter(NumpyWriter):
         if value.kind == "number":
             return self.number(value)
         function = self.functions.of(value.function)
+        line = getattr(value.node, "meta", {}).get("line")
+        if line and getattr(value.function, "op", None) is not None:
+            function = named_at(line, function)  # its checks are read later
         value.settings["device_function"] = function
         wanted = getattr(value.function, "__name__", "function")
         name = self.names.name(function, wanted)
@@ -220,6 +224,17 @@ class DeviceWriter(NumpyWriter):
         if getattr(value.function, "__module__", "") == "math":
             return f"np.{value.function.__name__}({', '.join(map(self.operand_text, args))})"
         return super().call(value)
+
+
+def named_at(line: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose errors that are found later name a line of the user's code."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with called_at(line):
+            return function(*args, **kwargs)
+
+    return run
 
 
 def is_number(operand: object) -> bool:
