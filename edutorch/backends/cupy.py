@@ -107,6 +107,7 @@ class CupyBackend(Backend):
     is_accelerator = True
     checks_access = False
     kernels = "cuda"
+    half_products = frozenset({"linear", "mm", "matmul", "bmm", "attention_forward"})
     checks_later = True
 
     def __init__(self, index: int, cards: Cards) -> None:

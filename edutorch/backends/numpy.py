@@ -46,6 +46,9 @@ class Backend:
     defers_checks = False  # whether a check of values is told later (see `defer_check`)
     xp: ModuleType | Any
     array_type: type
+    half_products: frozenset[str] = frozenset()
+    """Ops whose rules take 16-bit floats as they are: one product, added up in float32."""
+
     kernels = ""  # the device whose kernels compute with its arrays, besides the CPU's
     level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)
 
