@@ -107,6 +107,7 @@ class CupyBackend(Backend):
     is_accelerator = True
     checks_access = False
     kernels = "cuda"
+    half_products = frozenset({"linear", "mm", "matmul", "bmm", "attention_forward"})
     checks_later = True
 
     def __init__(self, index: int, cards: Cards) -> None:
@@ -174,6 +175,9 @@ class CupyBackend(Backend):
 
     def generator(self, seed: int) -> CardRandom:
         return CardRandom(self.on_card(DeviceRandom, self.xp, seed), self)
+
+    def is_capturing(self) -> bool:
+        return self.xp.cuda.get_current_stream().is_capturing()
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()

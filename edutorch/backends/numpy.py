@@ -46,6 +46,9 @@ class Backend:
     defers_checks = False  # whether a check of values is told later (see `defer_check`)
     xp: ModuleType | Any
     array_type: type
+    half_products: frozenset[str] = frozenset()
+    """Ops whose rules take 16-bit floats as they are: one product, added up in float32."""
+
     kernels = ""  # the device whose kernels compute with its arrays, besides the CPU's
     level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)
 
@@ -148,6 +151,10 @@ class Backend:
 
     def synchronize(self) -> None:
         """Wait until the device has finished all work."""
+
+    def is_capturing(self) -> bool:
+        """Return True while work of the current stream is captured as a graph."""
+        return False
 
     def defer_check(self, failed: Array) -> None:
         """Note a check that fails if an element of `failed` is True; it is told later."""

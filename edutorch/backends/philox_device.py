@@ -50,6 +50,7 @@ class DeviceRandom(PhiloxRandom):
         super().__init__(xp, seed)
         self._state: Array = None  # seed, offset, and a counter of the blocks of threads
         self._on_device: tuple[int, int] | None = None
+        self._is_captured = False
 
     def device_state(self) -> Array:
         """Return the memory that kernels read, with seed and offset of the host in it.
@@ -70,6 +71,8 @@ class DeviceRandom(PhiloxRandom):
         if kernel.run is None:
             kernel.request()
         if kernel.run is None:
+            if self._is_captured:
+                raise RuntimeError("without their kernel each replay would draw the same numbers")
             return False
         if not y.size:
             return True
@@ -115,12 +118,12 @@ class DeviceRandom(PhiloxRandom):
     def captured(self) -> Iterator[CapturedDraws]:
         """Count the draws of kernels that a graph records inside the block instead of running."""
         self.device_state()
-        draws, before = CapturedDraws(), self.offset
+        draws, before, self._is_captured = CapturedDraws(), self.offset, True
         try:
             yield draws
         finally:
             draws.blocks = (self.offset - before) % 2**64
-            self.offset = before
+            self.offset, self._is_captured = before, False
             self._on_device = (self.seed, before)
 
     def replayed(self, draws: CapturedDraws) -> None:

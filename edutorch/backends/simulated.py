@@ -118,6 +118,12 @@ class SimulatedArray(DispatchedArray):
     ) -> Any:
         return self.backend.compute(function, arguments, settings)
 
+    def _operate(self, name: str, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        # What refuses NumPy's functions computes with arrays itself: a step count on a card.
+        if any(getattr(operand, "__array_ufunc__", self) is None for operand in operands):
+            return NotImplemented
+        return super()._operate(name, operands, settings)
+
     def __getattr__(self, name: str) -> Any:
         # From the class first: of its functions an attribute would be one bound to the values.
         if name.startswith("_"):
@@ -239,7 +245,7 @@ class SimulatedRandom:
         if name.startswith("__"):
             raise AttributeError(name)
         member = getattr(self._generator, name)
-        if not callable(member):
+        if not callable(member) or name in ("get_state", "set_state"):  # bytes on the host
             return member
         return lambda *args, **settings: self._backend.compute(member, args, settings)
 
@@ -323,6 +329,9 @@ class SimulatedBackend(Backend):
     def execute(self, call: Callable[[], Any], inputs: Any) -> Any:
         """Make a call of NumPy; while a CUDA graph is captured, record it as well."""
         return call() if self.recorder is None else self.recorder.run(call, inputs)
+
+    def is_capturing(self) -> bool:
+        return self.recorder is not None
 
     def check_wait(self, what: str) -> None:
         """Refuse to wait for a number while a CUDA graph is captured, as a real card does."""

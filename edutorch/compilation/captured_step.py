@@ -27,6 +27,7 @@ from ..backends import ACCELERATOR, Backend
 from ..backends.numpy import Array
 from ..errors import EdutorchError
 from ..fx.traced_array import address
+from .host_counts import HostCounts
 
 __all__ = [
     "CaptureError", "CaptureMemoryError", "CapturedStep", "GraphDriver", "graph_driver",
@@ -47,9 +48,11 @@ class Launched(Protocol):
 
     Attributes:
         writes: by output, the input that it is written into.
+        generators: what it draws random numbers from.
     """
 
     writes: dict[int, int]
+    generators: list[Any]
     run: Callable[[list[Any]], list[Any]]
 
 
@@ -128,6 +131,7 @@ class CapturedStep:
         self, program: Launched, backend: Backend, count: int, driver: GraphDriver | None
     ) -> None:
         self.program, self.backend, self.count, self.driver = program, backend, count, driver
+        self.counts = HostCounts(backend, program.generators)
         self.before_gradients: Callable[[], None] = lambda: None
         self.uncopied: set[int] = set()
         self.refusal = "" if driver is not None else "graphs are off, or the device has none"
@@ -151,7 +155,7 @@ class CapturedStep:
         self.note_moved(arrays)
         self.before_gradients()
         self.keep_gradients()
-        if self.replay is None:
+        if self.replay is None or self.counts.is_stale():
             self.make_graph(arrays)
             if self.driver is None:  # it refused: what was launched while it tried is not run
                 self.launches += 1
@@ -160,7 +164,9 @@ class CapturedStep:
             if self.is_moving[index]:
                 self.inputs[index][...] = array
         assert self.replay is not None
+        self.counts.before_replay()
         self.replay()
+        self.counts.after_replay()
         self.replays += 1
         return self.results(arrays)
 
@@ -225,7 +231,8 @@ class CapturedStep:
             return self.write_back(self.run(self.inputs), self.inputs, in_place)
 
         try:
-            self.outputs, self.replay = self.driver.capture(run)
+            with self.counts.captured():
+                self.outputs, self.replay = self.driver.capture(run)
             self.captures += 1
         except CaptureError as error:
             self.refusal, self.driver = str(error).partition("\n")[0], None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from ..backends import Backend
 from ..backends.kernel_registry import declarations, run_on_device
+from ..backends.pending_checks import called_at
 from ..core.op import Op
 from ..core.precision import add_up
 from ..core.registry import REGISTRY
@@ -58,11 +59,13 @@ class DeviceFunctions:
         if not self.has_kernel(op.name):
             return definition
         parameters = op.signature.parameters
-        with_kernel = self.kernel_first(op.name, definition)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             by_name = dict(zip(parameters, args, strict=False)) | kwargs
-            return with_kernel(*(by_name.get(name, p.default) for name, p in parameters.items()))
+            values = [by_name.get(name, p.default) for name, p in parameters.items()]
+            y = self.run_kernel(op.name, values)
+            # A kernel takes all settings in order; a definition takes some by name alone: `dtype`.
+            return definition(*args, **kwargs) if y is None else y
 
         return run
 
@@ -76,11 +79,15 @@ class DeviceFunctions:
             return definition
 
         def run(*values: Any) -> Any:
-            size = next((value.size for value in values if hasattr(value, "size")), 1)
-            y = run_on_device(self.backend.kernels, key, size, values)
+            y = self.run_kernel(key, values)
             return definition(*values) if y is None else y
 
         return run
+
+    def run_kernel(self, key: str, values: Sequence[Any]) -> Any:
+        """Compute by the kernel of this name, or return None."""
+        size = next((value.size for value in values if hasattr(value, "size")), 1)
+        return run_on_device(self.backend.kernels, key, size, values)
 
     def product(self, left: Any, right: Any, bias: Any = None) -> Any:
         """Return the product of two matrices, plus a bias for each column."""
@@ -199,6 +206,9 @@ class DeviceWriter(NumpyWriter):
         if value.kind == "number":
             return self.number(value)
         function = self.functions.of(value.function)
+        line = getattr(value.node, "meta", {}).get("line")
+        if line and getattr(value.function, "op", None) is not None:
+            function = named_at(line, function)  # its checks are read later
         value.settings["device_function"] = function
         wanted = getattr(value.function, "__name__", "function")
         name = self.names.name(function, wanted)
@@ -214,6 +224,17 @@ class DeviceWriter(NumpyWriter):
         if getattr(value.function, "__module__", "") == "math":
             return f"np.{value.function.__name__}({', '.join(map(self.operand_text, args))})"
         return super().call(value)
+
+
+def named_at(line: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose errors that are found later name a line of the user's code."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with called_at(line):
+            return function(*args, **kwargs)
+
+    return run
 
 
 def is_number(operand: object) -> bool:

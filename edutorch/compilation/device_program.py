@@ -19,7 +19,7 @@ from ..backends import Backend
 from ..backends.kernel_registry import declarations, is_reference_only
 from ..core.registry import REGISTRY
 from ..errors import warn
-from ..fx import Graph, Node, map_arg
+from ..fx import Graph, Node, map_arg, primitives
 from ..fx.device_functions import function_on
 from .captured_step import CapturedStep, GraphDriver, graph_driver
 from .cuda_codegen import cuda_obstacle, write_fused
@@ -44,6 +44,7 @@ class DeviceProgram:
     Attributes:
         code: its Python code.
         writes: by output, the input that it is written into.
+        generators: what it draws random numbers from.
     """
 
     def __init__(self, graph: Graph, backend: Backend, fuse: bool = True) -> None:
@@ -57,6 +58,8 @@ class DeviceProgram:
             self.program, self.units, functions, self.kernel_of
         )
         self.code, self.writes = self.text.source, self.program.writes
+        draws = (node for node in graph.nodes if node.target is primitives.draw)
+        self.generators = list({id(node.args[0]): node.args[0] for node in draws}.values())
         exec(compile(self.code, "<edutorch.compile on a device>", "exec"), self.text.scope)
         self.run: Run = self.text.scope["run"]
 

@@ -50,7 +50,7 @@ from .fast.backward_codegen import backward_source
 from .fast.call_codegen import expression_of, free_names
 from .fast.device_kernels import rule_on_device
 from .numpy_aliasing import copy_mutable
-from .precision import accumulate_in_float32, widen
+from .precision import accumulate_in_float32, widen, widens
 from .promotion import choose_backend
 from .registry import REGISTRY
 from .shapes import Contract, as_int, keepdim_shape, reduced_dims
@@ -404,7 +404,7 @@ class Op:
             "second_backward": versions.second_backward, "stale_value": versions.stale_value,
             "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
             "rule_on_device": rule_on_device,
-            "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen,
+            "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen, "widens": widens,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {name: self.node_type_named(name) for name in NODE_NAME.findall(self.node)}
@@ -599,7 +599,7 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
 # Annotations below this file name `Op`: `typing.get_type_hints` looks it up in their globals.
 for _user in (
     apply, attach_to_tensor, call_codegen.call_source, backward_source, explain, graph.record,
-    missing, push, reduced_dims, rule_on_device, widen, wrap_views, choose_backend,
+    missing, push, reduced_dims, rule_on_device, widen, widens, wrap_views, choose_backend,
     call_op_override,
 ):  # fmt: skip
     sys.modules[_user.__module__].__dict__["Op"] = Op

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..modes import current
 from .registry import op_function
@@ -50,6 +50,13 @@ def names_to_widen(op: Op) -> tuple[str, ...]:
         return ()
     values = {"y", *op.inputs, *op.outputs[1:]}
     return ("g", *(name for name in op.saved if name in values))
+
+
+def widens(op: Op, g: Any) -> bool:
+    """Return True if rules take 16-bit floats in float32 on the device of a gradient `g`."""
+    backend = backends.backend_of_type(type(g)) or getattr(g, "backend", None)
+    inner = getattr(backend, "inner", backend)  # of a backend that captures
+    return inner is None or op.name not in inner.half_products
 
 
 def widen_for_rules(op: Op, values: dict[str, Any]) -> dict[str, Any]:

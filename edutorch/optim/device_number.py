@@ -8,7 +8,7 @@ float is, and takes the dtype of the array that it is multiplied with.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,10 @@ class DeviceNumber:
 
 def is_on_device(array: Array) -> bool:
     """Return True for an array that only the device can read without waiting."""
-    return array.__class__ is not np.ndarray and backends.of(array).checks_later
+    if array.__class__ is np.ndarray:
+        return False
+    backend = backends.of(array)
+    return backend.checks_later or backend.is_accelerator
 
 
 def number_of(array: Array) -> Any:
@@ -93,3 +96,23 @@ def square_root(number: Any) -> Any:
     if not isinstance(number, DeviceNumber):
         return math.sqrt(number)
     return DeviceNumber(backends.of(number.value).xp.sqrt(number.value))
+
+
+def check_capture(optimizer: Any, group: Mapping[str, Any], param: Array) -> None:
+    """Refuse a CUDA graph in which the number of steps would stay as it is.
+
+    Raises: RuntimeError: a capture, and the number is not on the device.
+    """
+    if param.__class__ is np.ndarray or not backends.of(param).is_capturing():
+        return
+    name = type(optimizer).__name__
+    if not group["capturable"]:
+        raise RuntimeError(
+            f"Attempting CUDA graph capture of step() for an instance of {name} but "
+            f"param_groups' capturable is False. Make it with {name}(..., capturable=True)."
+        )
+    if not optimizer._step_supports_amp_scaling:
+        raise RuntimeError(
+            f"{name} cannot be captured as a CUDA graph: the host counts its steps. "
+            "Leave step() out of the graph, or take Adam."
+        )

@@ -36,7 +36,7 @@ from ..utils.process import (
     release_interrupts,
 )
 from . import fused
-from .device_number import is_on_device
+from .device_number import check_capture, is_on_device
 from .fused import FusedKernel
 from .update_rule import Group, State, Values, update_arrays, update_recorded, update_unless
 
@@ -253,6 +253,8 @@ class Optimizer(OptimizerHooks):
         with no_grad():
             for index, group in enumerate(self.param_groups):
                 params = [param for param in group["params"] if param._grad is not None]
+                if params and "capturable" in group:
+                    check_capture(self, group, params[0]._array)
                 if any(param._grad.__class__ is not Tensor for param in params):
                     params = self.step_sparse_params(group, params, location)
                 kernel = self.fused_kernel

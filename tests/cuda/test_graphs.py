@@ -26,13 +26,26 @@ def test_a_replay_reads_and_writes_the_same_memory(cards):
     assert ran == [1]
 
 
+def sgd(parameters):
+    return edutorch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def adam(parameters):
+    return edutorch.optim.Adam(parameters, lr=0.05, capturable=True)
+
+
+def adamw(parameters):
+    return edutorch.optim.AdamW(parameters, lr=0.05, amsgrad=True, capturable=True)
+
+
 @pytest.mark.parametrize("set_to_none", [True, False])
-def test_a_captured_step_is_the_eager_step(cards, set_to_none):
+@pytest.mark.parametrize("make_optimizer", [sgd, adam, adamw])
+def test_a_captured_step_is_the_eager_step(cards, set_to_none, make_optimizer):
     results = []
     for is_captured in (False, True):
         edutorch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).cuda()
-        optimizer = edutorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        optimizer = make_optimizer(model.parameters())
         x = edutorch.randn(16, 4, device="cuda")
         target = edutorch.randint(0, 2, (16,), device="cuda")
 
@@ -55,8 +68,25 @@ def test_a_captured_step_is_the_eager_step(cards, set_to_none):
                 losses.append(static_loss.item())
             else:
                 losses.append(step().item())
-        results.append((losses, [parameter.tolist() for parameter in model.parameters()]))
+        steps = [state["step"].item() for state in optimizer.state.values() if "step" in state]
+        results.append((losses, steps, [p.tolist() for p in model.parameters()]))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [("Adam", {}, "instance of Adam but param_groups' capturable is False"),
+     ("NAdam", {"capturable": True}, "NAdam cannot be captured")],
+)  # fmt: skip
+def test_a_capture_refuses_steps_that_the_host_counts(cards, name, settings, reason):
+    weight = edutorch.ones(2, device="cuda", requires_grad=True)
+    optimizer = getattr(edutorch.optim, name)([weight], **settings)
+    weight.sum().backward()
+    with pytest.raises(RuntimeError, match=reason), cuda.graph(cuda.CUDAGraph()):
+        optimizer.step()
+    assert weight.tolist() == [1, 1]
+    optimizer.step()
+    assert weight.tolist() != [1, 1]
 
 
 def test_dropout_is_drawn_anew(cards):

@@ -7,7 +7,7 @@ is its definition; with "libraries" products are cuBLASLt's and convolutions cuD
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ import pytest
 import edutorch as torch
 from edutorch import nn
 from edutorch.backends import strict_array
+from edutorch.backends.cards import CardRandom
+from edutorch.backends.philox_device import DeviceRandom
+from edutorch.backends.strict import StrictBackend
 from edutorch.compilation.captured_step import CaptureMemoryError, use_graph_driver
 from edutorch.compilation.cuda_graphs import CupyGraphs
 from edutorch.kernels.gpu.cudnn import use_cudnn
@@ -53,12 +56,27 @@ def computed(request: pytest.FixtureRequest, recorded: None) -> Iterator[Any]:
 
     bindings, library = cublas_lt()
     with ExitStack() as stack:
+        stack.enter_context(use_device_random())
         stack.enter_context(use_bindings(bindings))
         stack.enter_context(use_cudnn(cudnn()))
         stack.enter_context(
             use_launcher(RecordedLauncher(FiberLauncher(orders=(0,), flags=("-O0",))))
         )
         yield library
+
+
+@contextmanager
+def use_device_random() -> Iterator[None]:
+    """Let the strict device draw as a GPU does: by kernels, from a state in its memory."""
+
+    def generator(self: StrictBackend, seed: int) -> CardRandom:
+        return CardRandom(DeviceRandom(self.xp, seed), self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StrictBackend, "generator", generator)
+        torch.manual_seed(0)
+        yield
+    torch.manual_seed(0)
 
 
 def assert_equal_steps(name: str, count: int, **settings: Any) -> Any:
@@ -117,7 +135,7 @@ def test_sixteen_bits(recorded: None) -> None:
     assert "captured 1 times" in step.explain()
 
 
-def test_dropout_draws_anew_in_each_step(recorded: None) -> None:
+def test_dropout_draws_anew_in_each_step(computed: Any) -> None:
     """Whether a generator can be captured or not, the numbers are those of the eager step."""
     models = []
     for _ in range(2):
@@ -148,6 +166,49 @@ def test_dropout_draws_anew_in_each_step(recorded: None) -> None:
         losses.append(results[1])
     assert compiled.broken == []
     assert len(set(losses)) == len(losses)
+    text = compiled.explain()
+    assert ("captured 1 times, replayed" if computed else "draws on the host") in text
+
+
+def test_replays_draw_on_and_the_host_counts_along(recorded: None) -> None:
+    """Masks of replays, and what is drawn after them, are the eager ones."""
+    x = torch.ones(6, 5).to(DEVICE)
+
+    def drop(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x, 0.5) + nn.functional.dropout(x, 0.3)
+
+    results = []
+    launcher = RecordedLauncher(FiberLauncher(orders=(0,), flags=("-O0",)))
+    with use_device_random(), use_launcher(launcher):
+        for function in (drop, torch.compile(drop)):
+            torch.manual_seed(4)
+            masks = [function(x).tolist() for _ in range(6)]
+            results.append((masks, torch.rand(3, device=DEVICE).tolist()))
+    assert results[0] == results[1]
+    assert [graph.launches for graph in GRAPHS] == [GRAPHS[0].launches]
+    assert GRAPHS[0].launches >= 3
+
+
+@pytest.mark.parametrize("wrong_at", [1, 2, 3, 4, 5])
+def test_a_wrong_index_is_found_at_the_next_wait(wrong_at: int, recorded: None) -> None:
+    """Launched, captured and replayed: the error names the line of the call."""
+    table = nn.Embedding(5, 3).to(DEVICE)
+
+    def look_up(index: torch.Tensor) -> torch.Tensor:
+        rows = table(index) * 2
+        return rows.sum()
+
+    step = torch.compile(look_up)
+    for number in range(7):
+        y = step(torch.tensor([1, 7 if number == wrong_at else 4]).to(DEVICE))
+        if number != wrong_at:
+            y.item()
+            continue
+        with pytest.raises(IndexError, match="index 7 is out of bounds") as raised:
+            y.item()
+        line = look_up.__code__.co_firstlineno + 1
+        assert f"test_captured_step.py:{line}" in str(raised.value)
+    assert sum(graph.launches for graph in GRAPHS) >= 4
 
 
 def run_steps(name: str, count: int, **settings: Any) -> list[Any]:

@@ -78,7 +78,8 @@ def widen_lines(op: Op) -> list[str]:
     listed = "".join(f"{name}, " for name in names)
     # A lazy gradient has no dtype yet.
     later = "g.dtype is not None and " if op.takes_one_hot else ""
-    return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widen(({listed}))"]
+    decided = " and (g.__class__ is ndarray or widens(OP, g))"  # by the device
+    return [f"if {later}g.dtype.itemsize == 2{decided}:", f"    {listed}= widen(({listed}))"]
 
 
 def stale_check(indent: str, name: str, array: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import backends
 from ...backends.numpy import Array, Namespace
-from ...core.precision import is_half, widen
+from ...core.precision import is_half, round_to, to_float32, widen
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
 from ...dtypes import float16, float32
@@ -73,7 +73,8 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     check_arguments(query, key, value, attn_mask, is_causal, enable_gqa)
-    if is_half(query.dtype):  # rounded once, at the end
+    as_one_op = attn_mask is None and not dropout_p
+    if is_half(query.dtype) and not (as_one_op and has_half_attention(query)):  # rounded at the end
         mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widen(attn_mask)
         wide = widen(query), widen(key), widen(value), mask
         y = scaled_dot_product_attention(*wide, dropout_p, is_causal, scale, enable_gqa)
@@ -101,7 +102,11 @@ def attention_forward(
     xp: Namespace, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
 ) -> Array:
     """Attention without mask and dropout as one op: softmax(scale · q kᵀ) v."""
+    dtype, is_narrow = query.dtype, is_half(query.dtype)
+    if is_narrow:  # rounded once, at the end
+        query, key, value = map(to_float32, (query, key, value))
     y = matmul(attention_probs(query, key, scale, is_causal), value)
+    y = round_to(y, dtype) if is_narrow else y
     order = memory_order(query)
     if order == sorted(order):
         return y
@@ -134,6 +139,7 @@ def sdpa_backward(
     is_causal: bool,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of query, key and value; the weights are recomputed, not saved."""
+    g, query, key, value = map(widen, (g, query, key, value))
     weights = attention_probs(query, key, scale, is_causal)
     grad_weights = matmul(g, transpose(value, -2, -1))
     weighted_sum = sum(weights * grad_weights, -1, True)
@@ -153,6 +159,11 @@ attention_forward.vjp(
         "value": r"\text{as much as was taken of it}",
     },
 )
+
+
+def has_half_attention(query: Tensor) -> bool:
+    """Whether the device has attention for 16-bit floats, which adds up in float32."""
+    return "attention_forward" in backends.of(query._array).half_products
 
 
 def can_use_sdpa_op(query: Tensor, key: Tensor, value: Tensor) -> bool:
