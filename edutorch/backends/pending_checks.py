@@ -112,11 +112,16 @@ def check_later(
 ) -> Array:
     """Check on the device that indices are within `lowest` and `highest`; return them clamped.
 
+    While a program is traced for XLA, the check becomes one of the program's own.
+
     Args:
         name: the op.
         index: an array of the device, not empty.
         error: makes the error for an index that is out of range.
     """
+    if backend.defers_checks:
+        backend.defer_check((index < lowest) | (index > highest))
+        return clamped(backend, index, lowest, highest)
     if backend not in _pending:
         _pending[backend] = PendingChecks(backend)
     _pending[backend].add(name, index, lowest, highest, error)

@@ -25,6 +25,7 @@ from ..core.autograd.versions import VersionCounter
 from ..core.tensor import Tensor
 from ..errors import missing_extra
 from ..fx import Graph, Node, map_aggregate, map_arg, primitives
+from ..fx.interpreter import arguments_in_order
 from .xla_functions import LOWERINGS, function_for
 
 __all__ = ["Xla", "XlaCheckError", "XlaError", "require_jax"]
@@ -179,6 +180,7 @@ class Xla:
             if op is None:
                 result = function_for(target, backend)(*args, **kwargs)
             else:
+                args, kwargs = arguments_in_order(op, args, kwargs)
                 own = LOWERINGS.get(op.name)
                 result = None if own is None else own(*args, **kwargs)
                 if result is None:

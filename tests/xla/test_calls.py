@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import pytest
@@ -91,6 +92,45 @@ def test_indexing_by_tensors_is_checked(index):
         assert torch.equal(compiled(x, index), x[index])
     with pytest.raises(IndexError, match="index 3 is out of bounds"):
         compiled(x, torch.tensor([0, 3]))
+
+
+def matrix(*shape):
+    return torch.arange(float(math.prod(shape))).reshape(shape)
+
+
+INDEX_OPS = {
+    "getitem of two": lambda i: matrix(3, 3)[i, i],
+    "index_put": lambda i: matrix(3, 2).index_put((i,), torch.ones(2)),
+    "setitem": lambda i: matrix(3, 2).index_fill(0, i, 1.0),
+    "gather": lambda i: matrix(3, 2).gather(0, i.reshape(1, 2)),
+    "scatter": lambda i: matrix(3, 2).scatter(0, i.reshape(1, 2), matrix(1, 2)),
+    "scatter_add": lambda i: matrix(3, 2).scatter_add(0, i.reshape(1, 2), matrix(1, 2)),
+    "scatter_reduce": lambda i: matrix(3).scatter_reduce(0, i, matrix(2), "amax"),
+    "index_select": lambda i: matrix(3, 2).index_select(0, i),
+    "index_add": lambda i: matrix(3, 2).index_add(0, i, matrix(2, 2)),
+    "index_copy": lambda i: matrix(3, 2).index_copy(0, i, matrix(2, 2)),
+    "take": lambda i: matrix(3).take(i),
+    "take_along_dim": lambda i: matrix(3, 2).take_along_dim(i.reshape(2, 1), 0),
+    "embedding": lambda i: F.embedding(i, matrix(3, 2)),
+    "cross_entropy": lambda i: F.cross_entropy(matrix(2, 3), i),
+    "nll_loss": lambda i: F.nll_loss(matrix(2, 3), i, ignore_index=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", INDEX_OPS)
+def test_each_op_with_an_index_is_checked_as_eagerly(op):
+    function = INDEX_OPS[op]
+    compiled, right = torch.compile(function, backend="jax"), torch.tensor([0, 2])
+    for _ in range(2):
+        assert torch.allclose(compiled(right), function(right))
+    assert not compiled.broken and len(compiled.entries) == 1
+    for wrong in ([0, 3], [-4, 2]):
+        with pytest.raises((IndexError, ValueError)) as eager:
+            function(torch.tensor(wrong))
+        with pytest.raises(type(eager.value)) as caught:
+            compiled(torch.tensor(wrong))
+        assert str(caught.value) == str(eager.value)
+    assert torch.allclose(compiled(right), function(right))
 
 
 def test_integer_division_by_zero_is_checked():
