@@ -105,7 +105,6 @@ INDEX_OPS = {
     "gather": lambda i: matrix(3, 2).gather(0, i.reshape(1, 2)),
     "scatter": lambda i: matrix(3, 2).scatter(0, i.reshape(1, 2), matrix(1, 2)),
     "scatter_add": lambda i: matrix(3, 2).scatter_add(0, i.reshape(1, 2), matrix(1, 2)),
-    "scatter_reduce": lambda i: matrix(3).scatter_reduce(0, i, matrix(2), "amax"),
     "index_select": lambda i: matrix(3, 2).index_select(0, i),
     "index_add": lambda i: matrix(3, 2).index_add(0, i, matrix(2, 2)),
     "index_copy": lambda i: matrix(3, 2).index_copy(0, i, matrix(2, 2)),
