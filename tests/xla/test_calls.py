@@ -178,6 +178,48 @@ def test_draws_go_on_in_the_same_order(draw):
     assert torch.equal(source.get_state(), again.get_state())
 
 
+DRAWS = {
+    "rand": lambda g: torch.rand(1001, generator=g),
+    "rand of float64": lambda g: torch.rand(1001, dtype=torch.float64, generator=g),
+    "rand of bfloat16": lambda g: torch.rand(1001, dtype=torch.bfloat16, generator=g),
+    "randint": lambda g: torch.randint(-5, 1000, (1001,), generator=g),
+    "randint, a third refused": lambda g: torch.randint(0, 2**31 + 2**30, (1001,), generator=g),
+    "randint of 64 bits": lambda g: torch.randint(-3, 2**62 + 1, (1001,), generator=g),
+    "randperm": lambda g: torch.randperm(1001, generator=g),
+}
+
+
+@pytest.mark.parametrize("how", DRAWS)
+def test_the_program_draws_the_same_bits_as_eagerly(how):
+    source, again = (torch.Generator().manual_seed(2**64 - 2) for _ in range(2))
+    compiled = torch.compile(lambda: DRAWS[how](source), backend="jax")
+    for _ in range(3):
+        assert torch.equal(compiled(), DRAWS[how](again))
+    assert torch.equal(source.get_state(), again.get_state())
+    assert not compiled.broken and "1 draws of numbers" in compiled.explain()
+
+
+@pytest.mark.parametrize(("dtype", "integer"), [("float32", "int32"), ("float64", "int64")])
+def test_normal_numbers_differ_by_two_units_at_most(dtype, integer):
+    dtype = getattr(torch, dtype)
+    source, again = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    compiled = torch.compile(
+        lambda: torch.randn(100_001, generator=source, dtype=dtype), backend="jax"
+    )
+    for _ in range(2):
+        drawn, right = compiled(), torch.randn(100_001, generator=again, dtype=dtype)
+        bits = [y.numpy().view(integer).astype(float) for y in (drawn, right)]
+        assert abs(bits[0] - bits[1]).max() <= 2
+
+
+def test_nothing_is_drawn_on_the_host(monkeypatch):
+    source = torch.Generator().manual_seed(3)
+    compiled = torch.compile(lambda: torch.rand(5, generator=source), backend="jax")
+    compiled()
+    monkeypatch.setattr(type(source.random), "uniform", None)
+    assert compiled().shape == (5,)
+
+
 # Dtypes and writes ----------------------------------------------------------------------------
 
 
