@@ -3,6 +3,7 @@
 The definitions of the ops run once on arrays of a trace (`backends/xla.py`), and XLA compiles what
 they compute. What the function writes (parameters, the state of an optimizer) stays in XLA's memory
 from call to call, and is updated there in place; the tensors get a copy of it after each call.
+Random numbers are drawn by the program itself, from the seed and the offset of the generator.
 """
 
 from __future__ import annotations

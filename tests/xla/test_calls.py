@@ -257,6 +257,20 @@ def test_an_argument_that_is_written_is_written():
     assert x.tolist() == [8.0, 8.0, 8.0]
 
 
+def test_large_outputs_have_memory_of_their_own():
+    compiled = torch.compile(lambda x: (x * 2, x * 2, x, x.t() + 0), backend="jax")
+    x = torch.arange(40_000.0).reshape(200, 200)
+    wanted = x.clone()
+    results = [compiled(x) for _ in range(4)]
+    for number, outputs in enumerate(results):
+        for output, factor in zip(outputs, (2, 2, 1, 1), strict=True):
+            if output is not x:
+                right = wanted.t() if output is outputs[3] else wanted * factor
+                assert torch.equal(output, right), number
+                output.fill_(-1.0)  # is seen nowhere else
+    assert torch.equal(x, wanted)
+
+
 # What cannot be compiled ------------------------------------------------------------------------
 
 
