@@ -197,12 +197,17 @@ def check_later(
 ) -> Array:
     """Check on the device that indices are within `lowest` and `highest`; return them clamped.
 
+    While a program is traced for XLA, the check becomes one of the program's own.
+
     Args:
         name: the op.
         index: an array of the device, not empty.
         error: makes the error for an index that is out of range.
     """
-    checks_of(backend).add(name, index, lowest, highest, error)
+    if backend.defers_checks:
+        backend.defer_check((index < lowest) | (index > highest))
+    else:
+        checks_of(backend).add(name, index, lowest, highest, error)
     return clamped(backend, index, lowest, highest)
 
 

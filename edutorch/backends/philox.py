@@ -94,23 +94,25 @@ def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tupl
     return c0, c1, c2, c3
 
 
-def blocks(xp: Namespace, seed: int, index: Array, attempt: int = 0) -> Array:
+def blocks(xp: Namespace, seed: int | Array, index: Array, attempt: int | Array = 0) -> Array:
     """Return the words of some blocks, as an array (n, 4) of uint32.
 
     Args:
         xp: NumPy, or a module with its functions.
-        seed: 64 bits.
+        seed: 64 bits, as an int or an array of uint64.
         index: the numbers of the blocks, as an array (n,) of uint64.
     """
     mask, half = np.uint64(MASK), np.uint64(32)
+    steps = np.uint64(KEY_STEPS[0]), np.uint64(KEY_STEPS[1])
+    key = np.uint64(seed) if isinstance(seed, int) else seed
     c0, c1 = index & mask, index >> half
     c2, c3 = xp.full_like(index, attempt), xp.zeros_like(index)
-    k0, k1 = seed & MASK, seed >> 32
+    k0, k1 = key & mask, key >> half
     for _ in range(ROUNDS):
         first, second = c0 * np.uint64(MULTIPLIERS[0]), c2 * np.uint64(MULTIPLIERS[1])
-        c0, c1 = (second >> half) ^ c1 ^ np.uint64(k0), second & mask
-        c2, c3 = (first >> half) ^ c3 ^ np.uint64(k1), first & mask
-        k0, k1 = (k0 + KEY_STEPS[0]) & MASK, (k1 + KEY_STEPS[1]) & MASK
+        c0, c1 = (second >> half) ^ c1 ^ k0, second & mask
+        c2, c3 = (first >> half) ^ c3 ^ k1, first & mask
+        k0, k1 = (k0 + steps[0]) & mask, (k1 + steps[1]) & mask
     return xp.stack([c0, c1, c2, c3], axis=-1).astype(np.uint32)
 
 

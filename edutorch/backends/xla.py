@@ -17,9 +17,10 @@ from . import register_type, xla_array
 from .array_surface import Index, NamespaceSurface
 from .batching import BatchedBackend
 from .numpy import Array, Backend
+from .philox import PhiloxRandom, blocks, integers_from_words
 from .xla_array import XlaArray, XlaError, dtype_beside, unwrap
 
-__all__ = ["XlaBackend", "import_jax", "positions"]
+__all__ = ["XlaBackend", "XlaRandom", "import_jax", "positions"]
 
 LEAST_VERSION = (0, 7)
 """The oldest JAX whose functions are those used here."""
@@ -284,6 +285,52 @@ class XlaBackend(Backend):
 
     def synchronize(self) -> None:
         """Do nothing: nothing is computed during a trace."""
+
+
+class XlaRandom(PhiloxRandom):
+    """The random numbers of a program: seed and offset are its inputs.
+
+    Attributes:
+        reserved: how many blocks a call of the program draws, as far as it has been traced.
+    """
+
+    def __init__(self, backend: XlaBackend, state: Any) -> None:
+        """Take them from an array of JAX, of shape (2) and uint64: seed and offset."""
+        super().__init__(backend.xp, 0)
+        self.backend, self.reserved = backend, 0
+        self.seed, self.start = backend.wrap(state[0]), backend.wrap(state[1])
+
+    def reserve(self, words: int) -> tuple[Any, Any]:
+        first = self.start + np.uint64(self.reserved)
+        self.reserved += (words + 3) // 4
+        return self.seed, first
+
+    def words(self, seed: Any, first: Any, count: int) -> XlaArray:
+        return self.words_of_attempt(seed, first, count, 0)
+
+    def words_of_attempt(self, seed: Any, first: Any, count: int, attempt: Any) -> XlaArray:
+        """Return the words of the blocks from `first` on, of a later attempt if there was one."""
+        index = self.xp.arange((count + 3) // 4, dtype=np.uint64) + first
+        return blocks(self.xp, seed, index, attempt).reshape(-1)
+
+    def integers_at(self, seed: Any, first: Any, low: int, values: int, count: int) -> XlaArray:
+        """Return integers: all elements are drawn again while one of them is refused."""
+        jax = import_jax()
+        size = count if values <= 2**32 else 2 * count
+
+        def drawn(attempt: Any) -> tuple[Any, Any]:
+            words = self.words_of_attempt(seed, first, size, self.backend.wrap(attempt))[:size]
+            y, refused = integers_from_words(self.xp, words, values)
+            return y.values, jax.numpy.zeros(count, bool) if refused is None else refused.values
+
+        def again(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            attempt, y, refused = state
+            new, still = drawn(attempt)
+            return attempt + 1, jax.numpy.where(refused, new, y), refused & still
+
+        state = (jax.numpy.uint64(1), *drawn(jax.numpy.uint64(0)))
+        y = self.backend.wrap(jax.lax.while_loop(lambda now: now[2].any(), again, state)[1])
+        return (y + np.uint64(low % 2**64)).view(np.int64)
 
 
 def positions(shape: Sequence[int], steps: Sequence[int], first: int) -> Any:

@@ -3,6 +3,7 @@
 The definitions of the ops run once on arrays of a trace (`backends/xla.py`), and XLA compiles what
 they compute. What the function writes (parameters, the state of an optimizer) stays in XLA's memory
 from call to call, and is updated there in place; the tensors get a copy of it after each call.
+Random numbers are drawn by the program itself, from the seed and the offset of the generator.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.xla import LEAST_VERSION, XlaBackend, import_jax
+from ..backends.philox import PhiloxRandom
+from ..backends.xla import LEAST_VERSION, XlaBackend, XlaRandom, import_jax
 from ..backends.xla_array import XlaArray, XlaError, XlaNumber, unwrap
 from ..core.autograd.versions import VersionCounter
 from ..core.tensor import Tensor
 from ..errors import missing_extra
 from ..fx import Graph, Node, map_aggregate, map_arg, primitives
+from ..fx.interpreter import arguments_in_order
 from .xla_functions import LOWERINGS, function_for
 
 __all__ = ["Xla", "XlaCheckError", "XlaError", "require_jax"]
@@ -83,6 +86,8 @@ class Xla:
         self.inputs = [node for node in graph.nodes if node.op == "placeholder"]
         self.outputs: list[Node] = list(graph.output_node().args[0])  # type: ignore[arg-type]
         self.draws = [node for node in graph.nodes if node.target is primitives.draw]
+        self.generators = list({id(node.args[0]): node.args[0] for node in self.draws}.values())
+        self.blocks: list[int] = []  # how many blocks of Philox a call draws of each
         self.writes = dict(graph.writes)  # the input that an output is written into
         self.donated = sorted(set(self.writes.values()))
         self.others = [i for i in range(len(self.inputs)) if i not in self.writes.values()]
@@ -113,11 +118,8 @@ class Xla:
             else self.jax.ShapeDtypeStruct(node.meta["shape"], node.meta["dtype"])
             for node in self.inputs
         ]  # fmt: skip
-        drawn = [
-            self.jax.ShapeDtypeStruct(node.meta["shape"], node.meta["dtype"])
-            for node in self.draws
-        ]  # fmt: skip
-        return [examples[i] for i in self.donated], [examples[i] for i in self.others], drawn
+        states = [self.jax.ShapeDtypeStruct((2,), np.uint64)] * len(self.generators)
+        return [examples[i] for i in self.donated], [examples[i] for i in self.others], states
 
     def _placement(self) -> dict[str, Any]:
         """Return where the arguments are: on one device, or split over all of them."""
@@ -142,26 +144,31 @@ class Xla:
             shardings.append(rows if is_split else whole)
         arguments = (
             [shardings[i] for i in self.donated], [shardings[i] for i in self.others],
-            [whole] * len(self.draws),
+            [whole] * len(self.generators),
         )  # fmt: skip
         return {"in_shardings": arguments, "out_shardings": whole}
 
-    def _traced(self, donated: list[Any], others: list[Any], drawn: list[Any]) -> Any:
+    def _traced(self, donated: list[Any], others: list[Any], states: list[Any]) -> Any:
         """Run the graph's definitions once, on JAX's tracers."""
         backend = XlaBackend()
+        sources = [XlaRandom(backend, state) for state in states]
+        source_of = {id(g): source for g, source in zip(self.generators, sources, strict=True)}
         values_in = dict(zip((*self.donated, *self.others), (*donated, *others), strict=True))
         values: dict[Node, Any] = {
             node: XlaNumber(values_in[i]) if node.meta.get("number") else values_in[i]
             for i, node in enumerate(self.inputs)
-        } | dict(zip(self.draws, drawn, strict=True))
+        }
         for node in self.graph.nodes:
             if node.op == "get_attr":
                 values[node] = self.jax.numpy.asarray(self.graph.constants[str(node.target)])
-            elif node.op == "call_function" and node not in values:
+            elif node.target is primitives.draw:
+                generator, how, *args = node.args
+                values[node] = getattr(source_of[id(generator)], str(how))(*args).values
+            elif node.op == "call_function":
                 values[node] = self._node(backend, node, values)
         failures = backend.failures
         failed = self.jax.numpy.stack(failures).any() if failures else None
-        self.checks = len(failures)
+        self.checks, self.blocks = len(failures), [source.reserved for source in sources]
         outputs = [values[node] for node in self.outputs]
         return [value.value if isinstance(value, XlaNumber) else value for value in outputs], failed
 
@@ -179,6 +186,7 @@ class Xla:
             if op is None:
                 result = function_for(target, backend)(*args, **kwargs)
             else:
+                args, kwargs = arguments_in_order(op, args, kwargs)
                 own = LOWERINGS.get(op.name)
                 result = None if own is None else own(*args, **kwargs)
                 if result is None:
@@ -209,16 +217,19 @@ class Xla:
         Raises: XlaCheckError: a check of the program fails; nothing is written.
         """
         with self._lock, enable_x64(self.jax):
-            generators = self._generators()
-            states = [generator.random.get_state() for generator in generators]
-            drawn = [self._draw(*node.args) for node in self.draws]
+            sources = [self._source(generator) for generator in self.generators]
+            before = [source.get_state() for source in sources]
+            states = [
+                np.array(source.reserve(4 * count), np.uint64)
+                for source, count in zip(sources, self.blocks, strict=True)
+            ]
             values_in = [self._input(i, array) for i, array in enumerate(inputs)]
             outputs, failed = self._run(
-                [values_in[i] for i in self.donated], [values_in[i] for i in self.others], drawn
+                [values_in[i] for i in self.donated], [values_in[i] for i in self.others], states
             )
             if failed is not None and failed:
-                for generator, state in zip(generators, states, strict=True):
-                    generator.random.set_state(state)
+                for source, state in zip(sources, before, strict=True):
+                    source.set_state(state)
                 for i in self.donated:  # their memory is gone
                     self.kept.pop(i, None)
                 raise XlaCheckError("compile", "a check of the compiled function fails")
@@ -227,13 +238,15 @@ class Xla:
     run = __call__
 
     @staticmethod
-    def _draw(generator: Any, how: Any, *args: Any) -> Any:
-        """Draw on the CPU, in the order of the graph: these are the numbers of an eager call."""
-        return getattr(generator.random, how)(*args)
+    def _source(generator: Any) -> PhiloxRandom:
+        """Return the source of a generator, from which the program goes on.
 
-    def _generators(self) -> list[Any]:
-        """Return the generators that the graph draws from."""
-        return list({id(node.args[0]): node.args[0] for node in self.draws}.values())
+        Raises: XlaCheckError: it goes on in an old stream (`legacy_random.py`), by NumPy only.
+        """
+        source = generator.random
+        if not isinstance(source, PhiloxRandom):
+            raise XlaCheckError("compile", "a generator has a state from before Philox4x32")
+        return source
 
     def _input(self, position: int, array: Any) -> Any:
         """Return what the program gets for an input: what XLA has already, if it is unchanged."""

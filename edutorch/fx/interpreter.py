@@ -16,7 +16,7 @@ from .node import Argument, Node, map_arg
 
 Function = Callable[..., Any]
 
-__all__ = ["Interpreter", "Transformer", "run_node", "run_on_arrays"]
+__all__ = ["Interpreter", "Transformer", "arguments_in_order", "run_node", "run_on_arrays"]
 
 
 class Interpreter:
@@ -175,8 +175,22 @@ def run_node(
     definition = getattr(target, "op", None)
     if definition is None:
         return target(*args, **kwargs)
+    args, kwargs = arguments_in_order(definition, args, kwargs)
     value = definition.forward(xp, *args, **kwargs)
     return numpy.asarray(value) if isinstance(value, numpy.generic) else value
+
+
+def arguments_in_order(
+    op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return a node's arguments as the op's definition takes them.
+
+    A node has its inputs first, but `scatter` has a setting between them: then they go by name.
+    """
+    names = op.inputs[: len(args)]
+    if tuple(op.signature.parameters)[: len(names)] == tuple(names):
+        return args, kwargs
+    return (), dict(zip(names, args, strict=True)) | kwargs
 
 
 def run_on_arrays(graph: Graph) -> Callable[[list[Any]], list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import pytest
@@ -93,6 +94,44 @@ def test_indexing_by_tensors_is_checked(index):
         compiled(x, torch.tensor([0, 3]))
 
 
+def matrix(*shape):
+    return torch.arange(float(math.prod(shape))).reshape(shape)
+
+
+INDEX_OPS = {
+    "getitem of two": lambda i: matrix(3, 3)[i, i],
+    "index_put": lambda i: matrix(3, 2).index_put((i,), torch.ones(2)),
+    "setitem": lambda i: matrix(3, 2).index_fill(0, i, 1.0),
+    "gather": lambda i: matrix(3, 2).gather(0, i.reshape(1, 2)),
+    "scatter": lambda i: matrix(3, 2).scatter(0, i.reshape(1, 2), matrix(1, 2)),
+    "scatter_add": lambda i: matrix(3, 2).scatter_add(0, i.reshape(1, 2), matrix(1, 2)),
+    "index_select": lambda i: matrix(3, 2).index_select(0, i),
+    "index_add": lambda i: matrix(3, 2).index_add(0, i, matrix(2, 2)),
+    "index_copy": lambda i: matrix(3, 2).index_copy(0, i, matrix(2, 2)),
+    "take": lambda i: matrix(3).take(i),
+    "take_along_dim": lambda i: matrix(3, 2).take_along_dim(i.reshape(2, 1), 0),
+    "embedding": lambda i: F.embedding(i, matrix(3, 2)),
+    "cross_entropy": lambda i: F.cross_entropy(matrix(2, 3), i),
+    "nll_loss": lambda i: F.nll_loss(matrix(2, 3), i, ignore_index=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", INDEX_OPS)
+def test_each_op_with_an_index_is_checked_as_eagerly(op):
+    function = INDEX_OPS[op]
+    compiled, right = torch.compile(function, backend="jax"), torch.tensor([0, 2])
+    for _ in range(2):
+        assert torch.allclose(compiled(right), function(right))
+    assert not compiled.broken and len(compiled.entries) == 1
+    for wrong in ([0, 3], [-4, 2]):
+        with pytest.raises((IndexError, ValueError)) as eager:
+            function(torch.tensor(wrong))
+        with pytest.raises(type(eager.value)) as caught:
+            compiled(torch.tensor(wrong))
+        assert str(caught.value) == str(eager.value)
+    assert torch.allclose(compiled(right), function(right))
+
+
 def test_integer_division_by_zero_is_checked():
     compiled = torch.compile(lambda x, y: x // y, backend="jax")
     x, y = torch.tensor([7, -7]), torch.tensor([2, 2])
@@ -139,6 +178,48 @@ def test_draws_go_on_in_the_same_order(draw):
     assert torch.equal(source.get_state(), again.get_state())
 
 
+DRAWS = {
+    "rand": lambda g: torch.rand(1001, generator=g),
+    "rand of float64": lambda g: torch.rand(1001, dtype=torch.float64, generator=g),
+    "rand of bfloat16": lambda g: torch.rand(1001, dtype=torch.bfloat16, generator=g),
+    "randint": lambda g: torch.randint(-5, 1000, (1001,), generator=g),
+    "randint, a third refused": lambda g: torch.randint(0, 2**31 + 2**30, (1001,), generator=g),
+    "randint of 64 bits": lambda g: torch.randint(-3, 2**62 + 1, (1001,), generator=g),
+    "randperm": lambda g: torch.randperm(1001, generator=g),
+}
+
+
+@pytest.mark.parametrize("how", DRAWS)
+def test_the_program_draws_the_same_bits_as_eagerly(how):
+    source, again = (torch.Generator().manual_seed(2**64 - 2) for _ in range(2))
+    compiled = torch.compile(lambda: DRAWS[how](source), backend="jax")
+    for _ in range(3):
+        assert torch.equal(compiled(), DRAWS[how](again))
+    assert torch.equal(source.get_state(), again.get_state())
+    assert not compiled.broken and "1 draws of numbers" in compiled.explain()
+
+
+@pytest.mark.parametrize(("dtype", "integer"), [("float32", "int32"), ("float64", "int64")])
+def test_normal_numbers_differ_by_two_units_at_most(dtype, integer):
+    dtype = getattr(torch, dtype)
+    source, again = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    compiled = torch.compile(
+        lambda: torch.randn(100_001, generator=source, dtype=dtype), backend="jax"
+    )
+    for _ in range(2):
+        drawn, right = compiled(), torch.randn(100_001, generator=again, dtype=dtype)
+        bits = [y.numpy().view(integer).astype(float) for y in (drawn, right)]
+        assert abs(bits[0] - bits[1]).max() <= 2
+
+
+def test_nothing_is_drawn_on_the_host(monkeypatch):
+    source = torch.Generator().manual_seed(3)
+    compiled = torch.compile(lambda: torch.rand(5, generator=source), backend="jax")
+    compiled()
+    monkeypatch.setattr(type(source.random), "uniform", None)
+    assert compiled().shape == (5,)
+
+
 # Dtypes and writes ----------------------------------------------------------------------------
 
 
@@ -174,6 +255,20 @@ def test_an_argument_that_is_written_is_written():
     for _ in range(3):
         compiled(x)
     assert x.tolist() == [8.0, 8.0, 8.0]
+
+
+def test_large_outputs_have_memory_of_their_own():
+    compiled = torch.compile(lambda x: (x * 2, x * 2, x, x.t() + 0), backend="jax")
+    x = torch.arange(40_000.0).reshape(200, 200)
+    wanted = x.clone()
+    results = [compiled(x) for _ in range(4)]
+    for number, outputs in enumerate(results):
+        for output, factor in zip(outputs, (2, 2, 1, 1), strict=True):
+            if output is not x:
+                right = wanted.t() if output is outputs[3] else wanted * factor
+                assert torch.equal(output, right), number
+                output.fill_(-1.0)  # is seen nowhere else
+    assert torch.equal(x, wanted)
 
 
 # What cannot be compiled ------------------------------------------------------------------------
