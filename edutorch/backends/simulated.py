@@ -230,7 +230,7 @@ class SimulatedNamespace(NamespaceSurface):
 
 
 class SimulatedRandom:
-    """A generator of the CPU, whose samples are on a card."""
+    """A generator of the CPU, whose samples are on a card. Its state is on the host, as a GPU's."""
 
     def __init__(self, backend: SimulatedBackend, generator: Any) -> None:
         self._backend, self._generator = backend, generator
@@ -239,9 +239,13 @@ class SimulatedRandom:
         if name.startswith("__"):
             raise AttributeError(name)
         member = getattr(self._generator, name)
-        if not callable(member):
+        if name not in DRAWS:  # the state
             return member
         return lambda *args, **settings: self._backend.compute(member, args, settings)
+
+
+DRAWS = {"uniform", "normal", "integers", "permutation"}
+"""The methods of a generator that return samples."""
 
 
 class SimulatedBackend(Backend):

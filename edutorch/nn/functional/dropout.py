@@ -6,6 +6,7 @@ import math
 
 from ... import backends
 from ...backends import Backend
+from ...backends.cards import CardRandom
 from ...backends.philox_device import DeviceRandom
 from ...core.tensor import Tensor, wrap
 from ...errors import InvalidValueError, ShapeError, refuse_complex, running_function, warn
@@ -48,9 +49,10 @@ def draw_mask_by_kernel(
 ) -> Tensor | None:
     """Return a mask, drawn and scaled by one kernel of the GPU; None if there is none for it."""
     source = random_source(None, backend)
-    if not isinstance(source, DeviceRandom):
+    if not isinstance(source, DeviceRandom | CardRandom):  # of `vmap`, or of a capture
         return None
-    mask = source.dropout_mask(shape, p, input._array.dtype)
+    draw_mask = getattr(source, "dropout_mask", None)
+    mask = None if draw_mask is None else draw_mask(shape, p, input._array.dtype)
     return None if mask is None else wrap(mask)
 
 
