@@ -284,3 +284,30 @@ def test_nccl_means_the_cpus_engine_there():
     with simulated(2):
         assert backends.computes_on_cpu("nccl")
         assert not backends.computes_on_cpu("gloo")
+
+
+def test_random_numbers_are_those_of_the_cpu(cuda):
+    from edutorch.utils.data import DataLoader
+
+    weights, functional = [1.0, 2.0, 3.0], nn.functional
+
+    def draw(device):
+        edutorch.manual_seed(5)
+        generator = edutorch.Generator(device).manual_seed(4)
+        loader = DataLoader(range(9), shuffle=True, generator=generator)
+        generator.set_state(generator.get_state())
+        x = edutorch.ones(2, 3, 4, device=device)
+        return [
+            edutorch.rand(5, device=device, generator=generator), edutorch.randn_like(x),
+            edutorch.randperm(9, device=device), edutorch.randint(9, (5,), device=device),
+            edutorch.tensor(weights, device=device).multinomial(2, generator=generator),
+            edutorch.poisson(x, generator), functional.dropout(x), functional.dropout1d(x),
+            functional.alpha_dropout(x, training=True), edutorch.bernoulli(x / 2),
+            edutorch.cat(list(loader)).to(device),
+        ]  # fmt: skip
+
+    expected = draw("cpu")
+    for device in ("cuda:0", "cuda:1", "strict:1"):
+        for mine, cpus in zip(draw(device), expected, strict=True):
+            assert str(mine.device) == device
+            np.testing.assert_allclose(mine.cpu().numpy(), cpus.numpy(), rtol=1e-6)
