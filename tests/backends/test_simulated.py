@@ -14,6 +14,7 @@ import pytest
 import edutorch
 from edutorch import backends, nn, viz
 from edutorch.backends.simulated import SimulatedArray, card_count
+from edutorch.compilation.simulated_program import SimulatedLowered
 from edutorch.errors import DeviceError, InvalidValueError
 from tests.simulation import simulated
 
@@ -311,3 +312,32 @@ def test_random_numbers_are_those_of_the_cpu(cuda):
         for mine, cpus in zip(draw(device), expected, strict=True):
             assert str(mine.device) == device
             np.testing.assert_allclose(mine.cpu().numpy(), cpus.numpy(), rtol=1e-6)
+
+
+def test_compile_runs_the_cpus_program(cuda):
+    def losses(device):
+        edutorch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Dropout(0.3), nn.Linear(8, 3))
+        x, target = edutorch.randn(5, 6).to(device), edutorch.randint(0, 3, (5,)).to(device)
+        model.to(device)
+        optimizer = edutorch.optim.AdamW(model.parameters())
+        edutorch.manual_seed(2)
+
+        @edutorch.compile
+        def step(x, target):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        values = [step(x, target).item() for _ in range(4)]
+        edutorch.manual_seed(3)
+        values.append(step(x, target).item())
+        assert {p.grad.device for p in model.parameters()} == {x.device}
+        return values, step
+
+    expected, _ = losses("cpu")
+    values, step = losses("cuda:1")
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+    assert isinstance(step.entries[0].forward, SimulatedLowered)
