@@ -155,6 +155,15 @@ _GENERATORS: dict[str, Generator] = {}
 _seed: int | None = None
 
 
+def forget_generators(device: str) -> None:
+    """Drop the default generators of cards that were replaced."""
+    for name in [name for name in _GENERATORS if name.partition(":")[0] == device]:
+        del _GENERATORS[name]
+
+
+backends.forget_cards.append(forget_generators)
+
+
 def default_generator(backend: Backend) -> Generator:
     """Return the default generator of a device."""
     name = backend.device_name

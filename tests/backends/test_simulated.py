@@ -16,6 +16,7 @@ from edutorch import backends, nn, viz
 from edutorch.backends.simulated import SimulatedArray, card_count
 from edutorch.compilation.simulated_program import SimulatedLowered
 from edutorch.errors import DeviceError, InvalidValueError
+from edutorch.ops.random import _GENERATORS
 from tests.simulation import simulated
 
 SAID = 'edutorch: "cuda" is {} simulated card{}, computed on the CPU'
@@ -162,19 +163,31 @@ def test_doctor_and_pictures_say_it():
     assert viz.draw(edutorch.ones(2, requires_grad=True).sum()).caption == ""
 
 
-def test_the_notebooks_magic():
-    from edutorch.compat import alias
+MAGIC = """
+import pytest
+from edutorch import backends
+from edutorch.compat import alias
+from edutorch.errors import InvalidValueError
 
-    class Shell:
-        def register_magic_function(self, function, kind, name):
-            self.magic = (kind, name)
+class Shell:
+    def register_magic_function(self, function, kind, name):
+        self.magic = (kind, name)
 
-    with simulated(1):
-        shell = Shell()
-        alias.load_ipython_extension(shell)
-        assert shell.magic == ("line", "cuda_as_cpu")
-    with pytest.raises(InvalidValueError, match="%cuda_as_cpu"):
-        alias.cuda_as_cpu("none")
+shell = Shell()
+alias.load_ipython_extension(shell)
+assert shell.magic == ("line", "cuda_as_cpu")
+with pytest.raises(InvalidValueError, match="%cuda_as_cpu"):
+    alias.cuda_as_cpu("none")
+alias.cuda_as_cpu("2")
+import torch
+print(torch.cuda.device_count(), backends.simulated_cards())
+"""
+
+
+def test_the_notebooks_magic(tmp_path):
+    # In a process of its own: from then on, `import torch` there means edutorch.
+    ran = run(["-c", MAGIC], tmp_path)
+    assert ran.stdout == "2 2\n", ran.stderr
 
 
 # Like a GPU -----------------------------------------------------------------------------------
@@ -341,3 +354,16 @@ def test_compile_runs_the_cpus_program(cuda):
     values, step = losses("cuda:1")
     np.testing.assert_allclose(values, expected, rtol=1e-6)
     assert isinstance(step.entries[0].forward, SimulatedLowered)
+
+
+def test_new_cards_have_new_generators():
+    for _ in range(2):
+        with simulated(1):
+            edutorch.manual_seed(7)
+            x = edutorch.rand(3, device="cuda")
+            assert x.device == (x + edutorch.rand(3, device="cuda")).device
+            backends.simulate_cards(1)
+            assert edutorch.rand(3, device="cuda").device == x.device
+            assert (edutorch.rand(3, device="cuda") + 1).tolist() != x.tolist()
+            backends.simulate_cards(0)
+            assert not [name for name in _GENERATORS if name.startswith("cuda")]
