@@ -68,7 +68,9 @@ export class Controls {
     this.told = document.createElement("output");
     this.speed.oninput = () => send({ type: "speed", value: speedAt(Number(this.speed.value)) });
     speed.append(word, this.speed, this.told);
-    this.element.append(status, buttons, speed);
+    this.note = document.createElement("div");
+    this.note.className = "note";
+    this.element.append(status, buttons, speed, this.note);
     this.paused = false;
     this.gone = false; // nobody hears a button any more
     this.show({ state: "running", step: 0, speed: null });
@@ -91,8 +93,8 @@ export class Controls {
     });
   }
 
-  /** @param {Pick<Patch, "state" | "step" | "speed">} patch */
-  show({ state, step, speed }) {
+  /** @param {Pick<Patch, "state" | "step" | "speed" | "note">} patch */
+  show({ state, step, speed, note = "" }) {
     const lost = this.gone && (state === "running" || state === "paused");
     const over = lost || state === "finished" || state === "failed" || state === "interrupted";
     this.paused = state === "paused" && !lost;
@@ -101,6 +103,8 @@ export class Controls {
     setAttribute(this.state, "data-beat", String(Math.floor(Date.now() / BEAT) % 2)); // no messages, no beat
     setAttribute(this.element, "hidden", state === "still");
     write(this.step, `step ${step}`);
+    write(this.note, note);
+    setAttribute(this.note, "hidden", !note);
     const deaf = over || (this.unheard && state === "running");
     setAttribute(this.toggle, "disabled", deaf);
     setAttribute(this.speed, "disabled", deaf);

@@ -113,6 +113,8 @@ export interface Patch {
   state: "running" | "paused" | "finished" | "interrupted" | "failed" | "still";
   /** Steps per second that the loop is held to; null: as fast as it can. */
   speed: number | null;
+  /** What is to be said of the machine: that its GPUs are simulated. Left out where there is nothing. */
+  note?: string;
   /** What else is shown, by the name of its panel (`panels.js`). */
   parts: Parts;
   /** Which of the picture's tabs is shown; null: the whole graph. Left out where it stays as it is. */

@@ -163,11 +163,17 @@ def computes_on_cpu(collectives: str) -> bool:
     return collectives == "nccl" and simulated_cards() > 0
 
 
+forget_cards: list[Callable[[str], None]] = []
+"""Called with a type of device when its cards are replaced: what is kept for each of them goes."""
+
+
 def simulate_cards(count: int) -> None:
     """Let simulated cards answer for "cuda"; 0 takes them away."""
     from .simulated import SimulatedArray, make_cards
 
     _CARDS.pop(ACCELERATOR, None)
+    for forget in forget_cards:
+        forget(ACCELERATOR)
     if count:
         register_type(SimulatedArray)
         _CARDS[ACCELERATOR] = make_cards(count)

@@ -236,18 +236,22 @@ class SimulatedNamespace(NamespaceSurface):
 
 
 class SimulatedRandom:
-    """A generator of the CPU, whose samples are on a card."""
+    """A generator of the CPU, whose samples are on a card. Its state is on the host, as a GPU's."""
 
     def __init__(self, backend: SimulatedBackend, generator: Any) -> None:
-        self._backend, self._generator = backend, generator
+        self._backend, self.on_host = backend, generator
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        member = getattr(self._generator, name)
-        if not callable(member) or name in ("get_state", "set_state"):  # bytes on the host
+        member = getattr(self.on_host, name)
+        if name not in DRAWS:  # the state
             return member
         return lambda *args, **settings: self._backend.compute(member, args, settings)
+
+
+DRAWS = {"uniform", "normal", "integers", "permutation"}
+"""The methods of a generator that return samples."""
 
 
 class SimulatedBackend(Backend):

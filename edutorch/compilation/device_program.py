@@ -156,6 +156,10 @@ def lower_on_device(graph: Graph, replays: bool = True) -> Run:
     if is_reference_only():
         return run_definitions(graph)
     try:
+        if backend.is_simulated:
+            from .simulated_program import SimulatedLowered
+
+            return SimulatedLowered(graph, backend)
         return DeviceLowered(graph, backend, graph_driver(backend) if replays else None)
     except Exception as error:  # noqa: BLE001  (the graph is right, only slower)
         warn(f"compile: no code can be generated ({type(error).__name__}: {error}); ops run singly")

@@ -9,7 +9,7 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -155,6 +155,15 @@ _GENERATORS: dict[str, Generator] = {}
 _seed: int | None = None
 
 
+def forget_generators(device: str) -> None:
+    """Drop the default generators of cards that were replaced."""
+    for name in [name for name in _GENERATORS if name.partition(":")[0] == device]:
+        del _GENERATORS[name]
+
+
+backends.forget_cards.append(forget_generators)
+
+
 def default_generator(backend: Backend) -> Generator:
     """Return the default generator of a device."""
     name = backend.device_name
@@ -208,6 +217,21 @@ def random_source(generator: Generator | None, backend: Backend) -> Any:
         raise ArgumentError("random", f"argument `generator` must be a Generator, not {type_name}")
     levels = current().batches
     return batched_generator(source.random, levels) if levels else source.random
+
+
+def host_uniform(generator: Generator | None) -> Callable[[tuple[int, ...]], np.ndarray]:
+    """Return a function that draws uniform samples in double precision for the host.
+
+    Args:
+        generator: of any device; None is the CPU's.
+    """
+    random = random_source(generator, backends.CPU)
+
+    def uniform(shape: tuple[int, ...]) -> np.ndarray:
+        samples = random.uniform(shape, np.dtype(np.float64))
+        return np.asarray(backends.of(samples).to_numpy(samples))
+
+    return uniform
 
 
 def floating_dtype(name: str, dtype: DTypeLike) -> Any:
@@ -468,16 +492,16 @@ def multinomial(
             "multinomial", f"cannot draw {num_samples} samples without replacement",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    random = random_source(generator, backends.CPU)
+    uniform = host_uniform(generator)
     if replacement:
         edges = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
         edges[:, -1] = 1.0
-        uniform = random.uniform((len(weights), num_samples), np.dtype(np.float64))
+        points = uniform((len(weights), num_samples))
         indices = np.stack(
-            [np.searchsorted(e, d, "right") for e, d in zip(edges, uniform, strict=True)]
+            [np.searchsorted(e, d, "right") for e, d in zip(edges, points, strict=True)]
         )
     else:
-        noise = random.uniform(weights.shape, np.dtype(np.float64))
+        noise = uniform(weights.shape)
         with np.errstate(divide="ignore"):
             keys = np.log(weights) - np.log(-np.log1p(-noise))
         indices = np.argsort(-keys, 1, kind="stable")[:, :num_samples]

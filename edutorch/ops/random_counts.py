@@ -16,7 +16,7 @@ from .. import backends
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ValueRangeError
 from .creation import zeros_like
-from .random import Generator, random_source
+from .random import Generator, host_uniform
 
 __all__ = ["binomial", "poisson"]
 
@@ -120,8 +120,8 @@ def from_host(samples: np.ndarray, like: Tensor) -> Tensor:
 
 def uniform_source(generator: Generator | None) -> Callable[[int], np.ndarray]:
     """Return a function that draws a number of uniform samples on the host."""
-    random = random_source(generator, backends.CPU)
-    return lambda count: np.asarray(random.uniform((count,), np.dtype(np.float64)))
+    uniform = host_uniform(generator)
+    return lambda count: uniform((count,))
 
 
 def invert_cdf(uniform: Callable[[int], np.ndarray], first: np.ndarray, ratio: Any) -> np.ndarray:

@@ -14,7 +14,9 @@ import pytest
 import edutorch
 from edutorch import backends, nn, viz
 from edutorch.backends.simulated import SimulatedArray, card_count
+from edutorch.compilation.simulated_program import SimulatedLowered
 from edutorch.errors import DeviceError, InvalidValueError
+from edutorch.ops.random import _GENERATORS
 from tests.simulation import simulated
 
 SAID = 'edutorch: "cuda" is {} simulated card{}, computed on the CPU'
@@ -161,19 +163,31 @@ def test_doctor_and_pictures_say_it():
     assert viz.draw(edutorch.ones(2, requires_grad=True).sum()).caption == ""
 
 
-def test_the_notebooks_magic():
-    from edutorch.compat import alias
+MAGIC = """
+import pytest
+from edutorch import backends
+from edutorch.compat import alias
+from edutorch.errors import InvalidValueError
 
-    class Shell:
-        def register_magic_function(self, function, kind, name):
-            self.magic = (kind, name)
+class Shell:
+    def register_magic_function(self, function, kind, name):
+        self.magic = (kind, name)
 
-    with simulated(1):
-        shell = Shell()
-        alias.load_ipython_extension(shell)
-        assert shell.magic == ("line", "cuda_as_cpu")
-    with pytest.raises(InvalidValueError, match="%cuda_as_cpu"):
-        alias.cuda_as_cpu("none")
+shell = Shell()
+alias.load_ipython_extension(shell)
+assert shell.magic == ("line", "cuda_as_cpu")
+with pytest.raises(InvalidValueError, match="%cuda_as_cpu"):
+    alias.cuda_as_cpu("none")
+alias.cuda_as_cpu("2")
+import torch
+print(torch.cuda.device_count(), backends.simulated_cards())
+"""
+
+
+def test_the_notebooks_magic(tmp_path):
+    # In a process of its own: from then on, `import torch` there means edutorch.
+    ran = run(["-c", MAGIC], tmp_path)
+    assert ran.stdout == "2 2\n", ran.stderr
 
 
 # Like a GPU -----------------------------------------------------------------------------------
@@ -284,3 +298,72 @@ def test_nccl_means_the_cpus_engine_there():
     with simulated(2):
         assert backends.computes_on_cpu("nccl")
         assert not backends.computes_on_cpu("gloo")
+
+
+def test_random_numbers_are_those_of_the_cpu(cuda):
+    from edutorch.utils.data import DataLoader
+
+    weights, functional = [1.0, 2.0, 3.0], nn.functional
+
+    def draw(device):
+        edutorch.manual_seed(5)
+        generator = edutorch.Generator(device).manual_seed(4)
+        loader = DataLoader(range(9), shuffle=True, generator=generator)
+        generator.set_state(generator.get_state())
+        x = edutorch.ones(2, 3, 4, device=device)
+        return [
+            edutorch.rand(5, device=device, generator=generator), edutorch.randn_like(x),
+            edutorch.randperm(9, device=device), edutorch.randint(9, (5,), device=device),
+            edutorch.tensor(weights, device=device).multinomial(2, generator=generator),
+            edutorch.poisson(x, generator), functional.dropout(x), functional.dropout1d(x),
+            functional.alpha_dropout(x, training=True), edutorch.bernoulli(x / 2),
+            edutorch.cat(list(loader)).to(device),
+        ]  # fmt: skip
+
+    expected = draw("cpu")
+    for device in ("cuda:0", "cuda:1", "strict:1"):
+        for mine, cpus in zip(draw(device), expected, strict=True):
+            assert str(mine.device) == device
+            np.testing.assert_allclose(mine.cpu().numpy(), cpus.numpy(), rtol=1e-6)
+
+
+def test_compile_runs_the_cpus_program(cuda):
+    def losses(device):
+        edutorch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Dropout(0.3), nn.Linear(8, 3))
+        x, target = edutorch.randn(5, 6).to(device), edutorch.randint(0, 3, (5,)).to(device)
+        model.to(device)
+        optimizer = edutorch.optim.AdamW(model.parameters())
+        edutorch.manual_seed(2)
+
+        @edutorch.compile
+        def step(x, target):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        values = [step(x, target).item() for _ in range(4)]
+        edutorch.manual_seed(3)
+        values.append(step(x, target).item())
+        assert {p.grad.device for p in model.parameters()} == {x.device}
+        return values, step
+
+    expected, _ = losses("cpu")
+    values, step = losses("cuda:1")
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+    assert isinstance(step.entries[0].forward, SimulatedLowered)
+
+
+def test_new_cards_have_new_generators():
+    for _ in range(2):
+        with simulated(1):
+            edutorch.manual_seed(7)
+            x = edutorch.rand(3, device="cuda")
+            assert x.device == (x + edutorch.rand(3, device="cuda")).device
+            backends.simulate_cards(1)
+            assert edutorch.rand(3, device="cuda").device == x.device
+            assert (edutorch.rand(3, device="cuda") + 1).tolist() != x.tolist()
+            backends.simulate_cards(0)
+            assert not [name for name in _GENERATORS if name.startswith("cuda")]

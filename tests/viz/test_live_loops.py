@@ -15,6 +15,7 @@ from edutorch.events import _STEP_LISTENERS
 from edutorch.modes import current, listening
 from edutorch.viz import live
 from edutorch.viz.live import throttle
+from tests.simulation import simulated
 from tests.viz.test_live import descend, press, run, start, watched
 
 
@@ -120,6 +121,15 @@ def test_the_speed_is_set_by_the_page_and_told_to_it():
     assert {patch["speed"] for patch in page.patches} == {30}
     view._command({"type": "speed", "value": None})
     assert view.steps_per_second is None
+
+
+def test_the_page_is_told_that_cards_are_simulated():
+    view, page = watched(live())
+    run(view, 1)
+    assert not any("note" in patch for patch in page.patches)
+    with simulated(1):
+        run(view, 1)
+        assert page.patches[-1]["note"] == "cuda is simulated, on the CPU"
 
 
 def test_after_an_asynchronous_loop_an_ordinary_one_can_be_paused():

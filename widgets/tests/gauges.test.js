@@ -88,6 +88,12 @@ describe("the speed", () => {
     controls.show({ state: "running", step: 1, speed: 1 });
     expect(controls.speed.getAttribute("aria-valuetext")).toBe("1 steps/s");
   });
+  it("say what is to be said of the machine", () => {
+    const controls = new Controls(() => {});
+    expect(controls.note.hidden).toBe(true);
+    controls.show({ state: "running", step: 1, speed: null, note: "cuda is simulated, on the CPU" });
+    expect([controls.note.hidden, controls.note.textContent]).toEqual([false, "cuda is simulated, on the CPU"]);
+  });
 });
 
 describe("keys", () => {

@@ -49,9 +49,10 @@ def draw_mask_by_kernel(
 ) -> Tensor | None:
     """Return a mask, drawn and scaled by one kernel of the GPU; None if there is none for it."""
     source = random_source(None, backend)
-    if not isinstance(source, CardRandom | DeviceRandom) or not hasattr(source, "dropout_mask"):
+    if not isinstance(source, DeviceRandom | CardRandom):  # of `vmap`, or of a capture
         return None
-    mask = source.dropout_mask(shape, p, input._array.dtype)
+    draw_mask = getattr(source, "dropout_mask", None)
+    mask = None if draw_mask is None else draw_mask(shape, p, input._array.dtype)
     return None if mask is None else wrap(mask)
 
 

@@ -282,7 +282,8 @@ class BatchIterator:
         self._pin_memory = loader.pin_memory and cuda.is_available()
         self._begin(loader)
         # A seed is drawn with and without workers, so that the order is the same.
-        seed = empty((), dtype=int64, device="cpu").random_(generator=loader.generator)
+        device = "cpu" if loader.generator is None else loader.generator.device
+        seed = empty((), dtype=int64, device=device).random_(generator=loader.generator)
         self._base_seed = int(seed)
 
     def _begin(self, loader: DataLoader[Any]) -> None:

@@ -84,6 +84,7 @@ def patch_of(
 ) -> dict[str, Any]:
     """Return the part of a `Patch` that does not depend on a graph."""
     data_of_parts = ((part.name, part.patch()) for part in parts)
+    note = legend.with_note("")
     return {
         "type": "patch",
         "step": step,
@@ -91,6 +92,7 @@ def patch_of(
         "state": state,
         "speed": speed,
         "parts": {name: data for name, data in data_of_parts if data is not None},
+        **({"note": note} if note else {}),
     }
 
 

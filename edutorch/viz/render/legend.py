@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import Element
 
+from ...backends import simulated_cards
 from ..tensors.summaries import number_text
 from ..tensors.thumbnails import ABOVE, BELOW, MIDDLE
 from .style import (
@@ -39,6 +40,15 @@ LINE, LEAST_LETTERS = 11.0, 8
 
 CHART_WIDTH, CHART_HEIGHT, MOST_CHARTS = 210.0, 62.0, 6
 PLOT_LEFT = 44.0
+
+SIMULATED = "cuda is simulated, on the CPU"
+
+
+def with_note(caption: str) -> str:
+    """Return a caption with a note where simulated cards answer for "cuda"."""
+    if not simulated_cards() or caption.endswith(SIMULATED):
+        return caption
+    return f"{caption}; {SIMULATED}" if caption else SIMULATED
 
 
 class Footer(NamedTuple):

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from ...backends import simulated_cards
 from ...errors import EdutorchError, MissingExtraError
 from ...utils.atomic_files import name_file_in_errors
 from ..graph.fold import Choice, Plan, find_group_keys, make_plan
@@ -48,7 +47,7 @@ from .dot import (
     value_text,
 )
 from .graphviz import LayoutError, render
-from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
+from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark, with_note
 from .style import PAGE, PALE_INK, legend_keys
 from .svg import MONO, SVG, element, iter_elements, pdf_of, png_of
 
@@ -68,16 +67,6 @@ Exporter = TypeVar("Exporter", bound=Callable[["Drawing"], Any])
 
 class FormatError(EdutorchError, ValueError):
     """Raised if a file name has no suffix of a known format."""
-
-
-SIMULATED = "cuda is simulated, on the CPU"
-
-
-def with_note(caption: str) -> str:
-    """Return a caption with a note where simulated cards answer for "cuda"."""
-    if not simulated_cards() or caption.endswith(SIMULATED):
-        return caption
-    return f"{caption}; {SIMULATED}" if caption else SIMULATED
 
 
 class Drawing:
