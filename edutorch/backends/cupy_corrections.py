@@ -88,14 +88,14 @@ class CorrectedNamespace:
 
     # bfloat16: CuPy does not sort it. As float32 it has the same order, and NaN comes last --------
 
-    def sort(self, a: Array, axis: int | None = -1, kind: Any = None) -> Array:
+    def sort(self, a: Array, axis: int | None = -1, **settings: Any) -> Array:
         """The sorted elements."""
-        y = self.library.sort(sortable(a), axis=axis, kind=kind)
+        y = self.library.sort(sortable(a), axis=axis, **settings)
         return y.astype(a.dtype, copy=False)
 
-    def argsort(self, a: Array, axis: int | None = -1, kind: Any = None) -> Array:
+    def argsort(self, a: Array, axis: int | None = -1, **settings: Any) -> Array:
         """The indices that sort the elements."""
-        return self.library.argsort(sortable(a), axis=axis, kind=kind)
+        return self.library.argsort(sortable(a), axis=axis, **settings)
 
     def partition(self, a: Array, kth: Any, axis: int | None = -1) -> Array:
         """The elements with those at `kth` in their places of the sorted array."""

@@ -367,11 +367,8 @@ def randperm(
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     check_memory("randperm", (n,), np.dtype(np.int64), backend.xp)
-    samples = (
-        random_source(generator, backend)
-        .permutation(n)
-        .astype(dtypes.array_type(dtype or dtypes.int64))
-    )
+    order = random_source(generator, backend).permutation(n)
+    samples = backend.on_card(order.astype, dtypes.array_type(dtype or dtypes.int64))
     return (
         wrap_new(samples, requires_grad)
         if out is None

@@ -8,7 +8,7 @@ float is, and takes the dtype of the array that it is multiplied with.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,12 +98,14 @@ def square_root(number: Any) -> Any:
     return DeviceNumber(backends.of(number.value).xp.sqrt(number.value))
 
 
-def check_capture(optimizer: Any, group: Mapping[str, Any], param: Array) -> None:
+def check_capture(optimizer: Any, group: Mapping[str, Any], params: Sequence[Any]) -> None:
     """Refuse a CUDA graph in which the number of steps would stay as it is.
 
     Raises: RuntimeError: a capture, and the number is not on the device.
     """
-    if param.__class__ is np.ndarray or not backends.of(param).is_capturing():
+    if "capturable" not in group or not params or params[0]._array.__class__ is np.ndarray:
+        return
+    if not backends.of(params[0]._array).is_capturing():
         return
     name = type(optimizer).__name__
     if not group["capturable"]:

@@ -253,8 +253,7 @@ class Optimizer(OptimizerHooks):
         with no_grad():
             for index, group in enumerate(self.param_groups):
                 params = [param for param in group["params"] if param._grad is not None]
-                if params and "capturable" in group:
-                    check_capture(self, group, params[0]._array)
+                check_capture(self, group, params)
                 if any(param._grad.__class__ is not Tensor for param in params):
                     params = self.step_sparse_params(group, params, location)
                 kernel = self.fused_kernel

@@ -25,7 +25,7 @@ from edutorch.kernels.gpu import (
     norms,
     pooling,
     reductions,
-    resize,
+    resampling,
     scatter,
     softmax,
 )  # fmt: skip
@@ -46,7 +46,7 @@ EPS = 1e-3
 
 FILES = (
     "softmax", "norms", "reductions", "gates", "scatter", "pooling", "cross_entropy",
-    "channel_norms", "cumulative", "gather", "resize",
+    "channel_norms", "cumulative", "gather", "resampling",
 )  # fmt: skip
 
 
@@ -383,7 +383,7 @@ def check_gather(dtype: str, sizes: Iterable[int] = SIZES) -> None:
 
 def check_resize(dtype: str, sizes: Iterable[int] = SIZES) -> None:
     """Nearest and linear resizing, larger and smaller, along each axis, and the derivative."""
-    op, run = F.adaptive.resample_axis.op, resize.resample_axis()
+    op, run = F.adaptive.resample_axis.op, resampling.resample_axis()
     for n in sizes:
         for mode, count in (("nearest", 2 * n + 1), ("linear", n // 2 + 1), ("linear", n + 3)):
             table = tap_table(mode, n, count, None, False, False)
@@ -411,6 +411,6 @@ CHECKS: dict[str, Callable[..., None]] = {
     "channel_norms": check_channel_norms,
     "cumulative": check_cumulative,
     "gather": check_gather,
-    "resize": check_resize,
+    "resampling": check_resize,
 }
 """The check of each file in `edutorch/kernels/gpu`."""

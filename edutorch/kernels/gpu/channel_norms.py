@@ -40,7 +40,7 @@ class Sets(NamedTuple):
             return cls(n, channels, spatial, n, channels, spatial)
         return cls(1, n * groups, channels // groups * spatial, n, channels, spatial)
 
-    def numbers(self, *names: str) -> list[np.int64]:
+    def as_integers(self, *names: str) -> list[np.int64]:
         """Return some of the sizes as a kernel takes them."""
         return [np.int64(getattr(self, name)) for name in names]
 
@@ -49,7 +49,7 @@ def moments_of(x: Array, sets: Sets, eps: float) -> Array:
     """Return mean, variance and deviation of each set: (sets, 3), in the type of the arithmetic."""
     number = wide_type(x.dtype)
     moments = backends.of(x).xp.empty((sets.sets, 3), number)
-    arguments = x, moments, *sets.numbers("samples", "sets", "inner"), number(eps)
+    arguments = x, moments, *sets.as_integers("samples", "sets", "inner"), number(eps)
     threads = row_threads(sets.samples * sets.inner)
     launch(module_for("channel_norms", x.dtype.name), "set_moments", sets.sets, threads, arguments)
     return moments
@@ -73,7 +73,7 @@ def normalize(
     y, moments = xp.empty(x.shape, x.dtype), moments_of(x, sets, eps)
     # A kernel takes an array for each pointer: one that is not there is not read.
     parameters = [x if array is None else xp.ascontiguousarray(array) for array in (weight, bias)]
-    sizes = np.int64(x.size), *sets.numbers("sets", "inner", "channels", "spatial")
+    sizes = np.int64(x.size), *sets.as_integers("sets", "inner", "channels", "spatial")
     flags = np.int32(weight is not None), np.int32(bias is not None)
     arguments = x, moments, *parameters, y, *sizes, *flags
     module = module_for("channel_norms", x.dtype.name)
@@ -92,7 +92,7 @@ def normalize_backward(
     moments, means = moments_of(x, sets, eps), xp.empty((sets.sets, 2), number)
     grad_input, module = xp.empty(x.shape, x.dtype), module_for("channel_norms", x.dtype.name)
     arrays = gradient, x, moments, x if weight is None else xp.ascontiguousarray(weight), means
-    sizes = sets.numbers("samples", "sets", "inner", "channels", "spatial")
+    sizes = sets.as_integers("samples", "sets", "inner", "channels", "spatial")
     flag, threads = np.int32(weight is not None), row_threads(sets.samples * sets.inner)
     launch(module, "set_gradients", sets.sets, threads, (*arrays, *sizes, flag))
     arguments = *arrays, grad_input, np.int64(x.size), *sizes[1:], flag
@@ -100,7 +100,7 @@ def normalize_backward(
     if weight is None and bias is None:
         return grad_input, None, None
     grad_weight, grad_bias = xp.empty(sets.channels, x.dtype), xp.empty(sets.channels, x.dtype)
-    sizes = sets.numbers("n", "sets", "inner", "channels", "spatial")
+    sizes = sets.as_integers("n", "sets", "inner", "channels", "spatial")
     arguments = gradient, x, moments, grad_weight, grad_bias, *sizes
     threads = row_threads(sets.n * sets.spatial)
     launch(module, "channel_gradients", sets.channels, threads, arguments)

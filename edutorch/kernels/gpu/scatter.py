@@ -26,10 +26,10 @@ def add_at() -> Run:
     """
 
     def run(target: Array, index: object, values: Array) -> Array | None:
-        found = row_indices(target, index)
-        if found is None or not target.flags.c_contiguous or not is_supported(target, values):
+        indices = row_indices(target, index)
+        if indices is None or not target.flags.c_contiguous or not is_supported(target, values):
             return None
-        rows, count, shape = found
+        rows, count, shape = indices
         inner = target.size // count
         if values.shape != shape or inner > MAX_ROW_SIZE or rows.size > MAX_ROWS:
             return None

@@ -1,4 +1,4 @@
-"""Resizing along an axis (nearest, linear, cubic) and its derivative on a GPU (`resize.cu`)."""
+"""Resizing along an axis (nearest, linear, cubic) and its derivative on a GPU (`resampling.cu`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def resample_axis() -> Run:
         weights = taps.weights.astype(wide_type(input.dtype))
         tables = [xp.asarray(table) for table in (taps.starts, taps.positions, weights)]
         sizes = [np.int64(size) for size in (y.size, n, count, math.prod(inner))]
-        module = module_for("resize", input.dtype.name)
+        module = module_for("resampling", input.dtype.name)
         arguments = xp.ascontiguousarray(input), *tables, y, *sizes
         launch(module, "sum_windows", blocks, THREADS, arguments)
         return y
