@@ -199,9 +199,8 @@ def test_numbers_without_an_integer(dtype, expected):
 def test_bfloat16_is_sorted_as_float32():
     values = np.array([[3, np.nan, -1, 2], [-np.inf, 0, 257, 256]], ml_dtypes.bfloat16)
     x, wide, ours = on_device(values), values.astype("f"), DEVICE.xp
-    calls = (("sort", ()), ("argsort", ()), ("partition", (3,)), ("argpartition", (3,)))
-    for name, arguments in calls:
-        y, expected = getattr(ours, name)(x, *arguments), getattr(np, name)(wide, *arguments)
+    for name, args in (("sort", ()), ("argsort", ()), ("partition", (3,)), ("argpartition", (3,))):
+        y, expected = getattr(ours, name)(x, *args), getattr(np, name)(wide, *args)
         assert y.dtype == (values.dtype if expected.dtype.kind == "f" else expected.dtype)
         np.testing.assert_array_equal(on_host(y).astype(expected.dtype), expected)
     np.testing.assert_array_equal(on_host(ours.searchsorted(ours.sort(x[1]), x[0, 2:])), [1, 2])

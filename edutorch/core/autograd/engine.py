@@ -203,7 +203,7 @@ def run_node(node: Node, g: Any, edges: tuple[Any, ...], recording: bool) -> Seq
 
     What is summed after it is on the card of the results: that becomes the current one.
     """
-    if not backends.switched_cards:
+    if not backends.switched_cards or g.__class__ in LAZY or g.__class__ is numpy.ndarray:
         return node.backward(g, edges, recording)
     from ...backends.cards import select_card_of
 
@@ -241,7 +241,7 @@ class Engine:
         """
         waiting, recording = self.pending, self.recording
         modes = current()
-        watched = bool(modes.listeners) or self.wanted is not None or backends.switched_cards
+        watched = bool(modes.listeners) or self.wanted is not None
         ran = None if modes.op_recorder is None else modes.op_recorder.begin_backward()
         node, g, youngest, older = None, None, None, []  # all that wait; `older` is a heap
         summed, wide = set(), self.wide  # edges whose sum is a large array that nothing else shares
@@ -287,6 +287,8 @@ class Engine:
             edges = node.edges
             if watched or node.hooks:
                 g, edges, partials = self.watched_step(node, g, edges)
+            elif backends.switched_cards:
+                partials = run_node(node, g, edges, recording)
             else:
                 # `Node.backward`, or what `fast/backward_codegen.py` wrote for the op in its place.
                 partials = node.backward(g, edges, recording)

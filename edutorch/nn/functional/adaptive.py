@@ -113,7 +113,6 @@ def resample_axis(xp: Namespace, input: Array, axis: int, taps: WindowSums) -> A
 
 resample_axis.vjp(
     input=lambda g, axis, taps: resample_axis(g, axis, taps.transposed()),
-    latex=r"\textstyle\sum_i w_{ij}\,g_i",
 )
 
 

@@ -100,7 +100,7 @@ class RandomSampler(Sampler):
             return
         remaining = self.num_samples
         while remaining > 0:  # more than there are: one order after the other, as in PyTorch
-            order = randperm(total, generator=generator, device="cpu").tolist()
+            order = randperm(total, generator=generator, device=generator.device).tolist()
             yield from order[:remaining]
             remaining -= total
 

@@ -154,7 +154,7 @@ fused_cross_entropy.vjp(
     input=lambda g, input, target, weight, statistics, divisor, ignore_index, reduction: (
         fused_cross_entropy_backward(g, input, target, weight, ignore_index, reduction)
     ),
-    latex=r"\tfrac{g\,w_t}{\sum w_t}\,(\operatorname{softmax}(x) - \mathbb 1_t)",
+    latex=r"\tfrac{g\,w_t}{\sum w_t}\,(\operatorname{softmax}(x) - 1_t)",
 )
 
 
