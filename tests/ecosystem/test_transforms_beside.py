@@ -39,7 +39,7 @@ def test_one_seed_makes_the_same_images(form):
         calls |= transform_cases.of_tensors()
     wrong = {}
     for name, call in calls.items():
-        for seed in range(5):
+        for seed in range(10, 15):
             theirs = pixels_after(seed, call, torchvision.transforms, image)
             ours = pixels_after(seed, call, transforms, image)
             if theirs.shape != ours.shape or np.abs(theirs - ours).max() > 1:
