@@ -20,12 +20,12 @@ from edutorch.kernels.gpu import (
     channel_norms,
     cross_entropy,
     cumulative,
-    gates,
     gather,
     norms,
     pooling,
     reductions,
     resampling,
+    rnn_cell,
     scatter,
     softmax,
 )  # fmt: skip
@@ -45,7 +45,7 @@ EPS = 1e-3
 """The epsilon of the norms."""
 
 FILES = (
-    "softmax", "norms", "reductions", "gates", "scatter", "pooling", "cross_entropy",
+    "softmax", "norms", "reductions", "rnn_cell", "scatter", "pooling", "cross_entropy",
     "channel_norms", "cumulative", "gather", "resampling",
 )  # fmt: skip
 
@@ -176,14 +176,14 @@ def check_gates(dtype: str, sizes: Iterable[int] = SIZES) -> None:
         x, hidden = draw((3, 4 * k), dtype, k, strided=True), draw((3, 3 * k), dtype, k + 1)
         state, g = draw((3, k), dtype, k + 2), draw((2, 3, k), dtype, k + 3)
         what, x3 = f"{dtype} {k}", x[:, : 3 * k]
-        y = gates.lstm_gates()(x, state)
+        y = rnn_cell.lstm_gates()(x, state)
         compare(f"lstm {what}", y, lambda x, c: lstm.forward(np, x, c), [x, state])
-        grads = gates.lstm_gates_joint_vjp()(g, x, state)
+        grads = rnn_cell.lstm_gates_joint_vjp()(g, x, state)
         compare(f"lstm backward {what}", grads, rule(lstm, "joint_vjp"), [g, x, state])
         arrays = [x3, hidden, state]
-        y = gates.gru_gates()(*arrays)
+        y = rnn_cell.gru_gates()(*arrays)
         compare(f"gru {what}", y, lambda x, p, h: gru.forward(np, x, p, h), arrays)
-        grads = gates.gru_gates_joint_vjp()(g[0], *arrays)
+        grads = rnn_cell.gru_gates_joint_vjp()(g[0], *arrays)
         compare(f"gru backward {what}", grads, rule(gru, "joint_vjp"), [g[0], *arrays])
 
 
@@ -404,7 +404,7 @@ CHECKS: dict[str, Callable[..., None]] = {
     "softmax": check_softmax,
     "norms": check_norms,
     "reductions": check_reductions,
-    "gates": check_gates,
+    "rnn_cell": check_gates,
     "scatter": check_scatter,
     "pooling": check_pooling,
     "cross_entropy": check_cross_entropy,

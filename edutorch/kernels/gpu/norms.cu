@@ -1,20 +1,27 @@
 // Layer norm (centered = 1) and RMS norm (centered = 0) of each row, and their derivatives.
 // T is the type in memory, Wide that of the arithmetic; see `row_launch.py`.
 
+// The mean m of a row (0 unless centered) and its deviation, sqrt(v + eps), in all threads.
+__device__ inline void find_moments(const T *row, int n, Wide eps, int centered, Wide *scratch,
+                                    Wide &mean, Wide &deviation) {
+    Wide sum = 0, squares = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += widen(row[i]);
+    mean = centered ? block_reduce<Sum>(sum, scratch, (Wide)0) / n : (Wide)0;
+    // A second pass: mean x^2 - m^2 would cancel.
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        Wide distance = widen(row[i]) - mean;
+        squares += distance * distance;
+    }
+    deviation = sqrt(block_reduce<Sum>(squares, scratch, (Wide)0) / n + eps);
+}
+
 // y = (x - m) / sqrt(v + eps) * weight + bias, with m = mean x (or 0) and v = mean (x - m)^2.
 extern "C" __global__ void norm_rows(const T *x, const T *weight, const T *bias, T *y, int n,
                                      Wide eps, int centered, int has_weight, int has_bias) {
     __shared__ Wide scratch[WARP];
     int64 start = (int64)blockIdx.x * n;
-    Wide sum = 0, squares = 0;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += widen(x[start + i]);
-    Wide mean = centered ? block_reduce<Sum>(sum, scratch, (Wide)0) / n : (Wide)0;
-    // A second pass: mean x^2 - m^2 would cancel.
-    for (int i = threadIdx.x; i < n; i += blockDim.x) {
-        Wide distance = widen(x[start + i]) - mean;
-        squares += distance * distance;
-    }
-    Wide deviation = sqrt(block_reduce<Sum>(squares, scratch, (Wide)0) / n + eps);
+    Wide mean, deviation;
+    find_moments(x + start, n, eps, centered, scratch, mean, deviation);
     for (int i = threadIdx.x; i < n; i += blockDim.x) {
         Wide value = (widen(x[start + i]) - mean) / deviation;
         if (has_weight) value *= widen(weight[i]);
@@ -31,14 +38,8 @@ extern "C" __global__ void norm_rows_backward(const T *g, const T *x, const T *w
                                               int centered, int has_weight) {
     __shared__ Wide scratch[WARP];
     int64 start = (int64)blockIdx.x * n;
-    Wide sum = 0, squares = 0, sum_h = 0, sum_hz = 0;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += widen(x[start + i]);
-    Wide mean = centered ? block_reduce<Sum>(sum, scratch, (Wide)0) / n : (Wide)0;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) {
-        Wide distance = widen(x[start + i]) - mean;
-        squares += distance * distance;
-    }
-    Wide deviation = sqrt(block_reduce<Sum>(squares, scratch, (Wide)0) / n + eps);
+    Wide mean, deviation, sum_h = 0, sum_hz = 0;
+    find_moments(x + start, n, eps, centered, scratch, mean, deviation);
     for (int i = threadIdx.x; i < n; i += blockDim.x) {
         Wide h = widen(g[start + i]) * (has_weight ? widen(weight[i]) : (Wide)1);
         sum_h += h;

@@ -1,4 +1,4 @@
-"""The gates of an LSTM and of a GRU, and their derivatives, on a GPU (`gates.cu`).
+"""The gates of an LSTM and of a GRU, and their derivatives, on a GPU (`rnn_cell.cu`).
 
 Each is one kernel instead of a dozen: what the definition does for a whole array at a time, a
 thread does for its element of the state.
@@ -39,7 +39,7 @@ def run_gates(
     contiguous = [xp.ascontiguousarray(array) for array in arrays]
     sizes = np.int32(state.shape[0]), np.int32(state.shape[1])
     blocks = blocks_for(state.size, THREADS)
-    module = module_for("gates", state.dtype.name)
+    module = module_for("rnn_cell", state.dtype.name)
     launch(module, kernel, blocks, THREADS, (*contiguous, *results, *sizes))
     return results
 
