@@ -18,7 +18,6 @@ from .. import backends
 from ..backends import Backend
 from ..backends.kernel_registry import declarations, is_reference_only
 from ..core.registry import REGISTRY
-from ..errors import warn
 from ..fx import Graph, Node, map_arg, primitives
 from ..fx.device_functions import function_on
 from .captured_step import CapturedStep, GraphDriver, graph_driver
@@ -155,15 +154,11 @@ def lower_on_device(graph: Graph, replays: bool = True) -> Run:
     backend = backend_of_device(name)
     if is_reference_only():
         return run_definitions(graph)
-    try:
-        if backend.is_simulated:
-            from .simulated_program import SimulatedLowered
+    if backend.is_simulated:
+        from .simulated_program import SimulatedLowered
 
-            return SimulatedLowered(graph, backend)
-        return DeviceLowered(graph, backend, graph_driver(backend) if replays else None)
-    except Exception as error:  # noqa: BLE001  (the graph is right, only slower)
-        warn(f"compile: no code can be generated ({type(error).__name__}: {error}); ops run singly")
-        return run_definitions(graph)
+        return SimulatedLowered(graph, backend)
+    return DeviceLowered(graph, backend, graph_driver(backend) if replays else None)
 
 
 def backend_of_device(name: str) -> Backend:

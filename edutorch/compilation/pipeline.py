@@ -212,15 +212,15 @@ def edutorch_backend(graph: Graph, replays: bool = True) -> Run:
     Args:
         replays: whether a graph of a device is replayed as one CUDA graph, where there are any.
     """
-    if is_on_device(graph):
-        from .device_program import lower_on_device
+    try:
+        if not is_on_device(graph):
+            return lower(graph)
+        from .device_program import lower_on_device  # what few need
 
         return lower_on_device(graph, replays)
-    try:
-        return lower(graph)
     except Exception as error:  # noqa: BLE001  (the graph is right, only slower)
         warn(f"compile: no code can be generated ({type(error).__name__}: {error}); ops run singly")
-        return run_on_arrays(graph)
+        return eager_backend(graph)
 
 
 def is_on_device(graph: Graph) -> bool:

@@ -74,7 +74,7 @@ def test_users_backend_gets_examples_on_the_device() -> None:
 
 
 def test_jax_refuses_other_devices() -> None:
-    pytest.importorskip("jax")
+    pytest.importorskip("jax", reason="needs the extra `jax`: see `make test-gpu`")
     compiled = torch.compile(lambda x: x + 1, backend="jax")
     with pytest.raises(Exception, match="on the device strict"):
         compiled(on_device(3))
