@@ -113,6 +113,7 @@ def resample_axis(xp: Namespace, input: Array, axis: int, taps: WindowSums) -> A
 
 resample_axis.vjp(
     input=lambda g, axis, taps: resample_axis(g, axis, taps.transposed()),
+    latex=r"g\ \text{spread over its window, by the same weights}",
 )
 
 
