@@ -233,20 +233,3 @@ add_module(
     "utils.hooks", "`torch.utils.hooks`: the handles of hooks.", RemovableHandle=RemovableHandle
 )
 add_module("nn.parallel.distributed", "`torch.nn.parallel.distributed`.", DistributedDataParallel)
-
-
-# Other processes ----------------------------------------------------------------------------------
-
-
-def is_initialized() -> bool:
-    """Return False: there is no process group."""
-    return False
-
-
-add_module(
-    "distributed", "`torch.distributed`: there is one process, as in a PyTorch built without it.",
-    is_available, is_initialized,
-)  # fmt: skip
-add_module(
-    "distributed.tensor", "`torch.distributed.tensor`: tensors in parts, on several machines."
-)
