@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -20,7 +21,6 @@ from edutorch.backends.device import device
 from edutorch.core import return_types
 from edutorch.core.autograd.graph import RemovableHandle
 from edutorch.core.storage import TypedStorage, UntypedStorage
-from edutorch.nn.parallel import DistributedDataParallel
 from edutorch.settings import get_num_threads
 from edutorch.version import TorchVersion, __version__
 
@@ -232,4 +232,7 @@ add_module("storage", "`torch.storage`: the memory of tensors.", UntypedStorage,
 add_module(
     "utils.hooks", "`torch.utils.hooks`: the handles of hooks.", RemovableHandle=RemovableHandle
 )
-add_module("nn.parallel.distributed", "`torch.nn.parallel.distributed`.", DistributedDataParallel)
+add_module(
+    "nn.parallel.distributed", "`torch.nn.parallel.distributed`.",
+    __getattr__=lambda name: getattr(import_module("edutorch.nn.parallel"), name),
+)  # fmt: skip

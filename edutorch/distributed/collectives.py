@@ -77,7 +77,7 @@ def failed(name: str, group: ProcessGroup, about: Tensor | None, error: Exceptio
     mine = "nothing" if about is None else f"{tuple(about.shape)} {about.dtype}"
     return DistBackendError(
         name, message,
-        {"rank": group.ranks[group.rank()], "call": group.calls - 1, "this rank's tensor": mine},
+        {"rank": group.ranks[group.rank()], "call": group.calls - 1, "tensor here": mine},
         "all ranks call the same collectives in the same order, with the same shape and dtype",
     )  # fmt: skip
 

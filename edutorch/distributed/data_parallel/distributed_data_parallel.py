@@ -29,8 +29,8 @@ class DistributedDataParallel(Module):
 
         g = 1/n · Σ over ranks r of g_r
 
-    All ranks begin with the parameters and buffers of rank 0. After `backward()` each `.grad` is the
-    average, the same bits on all ranks, so all make the same step.
+    All ranks begin with the parameters and buffers of rank 0. After `backward()` each `.grad` is
+    the average, the same bits on all ranks, so all make the same step.
 
     Args:
         module: the model; it has the same parameters on all ranks.
@@ -121,7 +121,7 @@ class DistributedDataParallel(Module):
         if not (self.find_unused_parameters or self.static_graph):
             return []
         roots = [leaf._node for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
-        used = {edge for edge in reachable([root for root in roots if root is not None])}
+        used = set(reachable([root for root in roots if root is not None]))
         unused = [place for parameter, place in self.index.items() if parameter not in used]
         self.static_unused = unused
         return unused
