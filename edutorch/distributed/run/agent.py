@@ -19,7 +19,7 @@ from typing import Any
 
 from ...settings import default_num_threads
 from ..recorder import FOLDER_VARIABLE
-from .monitor import Fault, Monitor, waiting_lines
+from .monitor import Fault, Monitor, waiting_lines, with_host
 from .mpirun import find_mpi
 from .options import Options
 from .report import format_fault
@@ -29,11 +29,16 @@ __all__ = ["launch"]
 KILLED = re.compile(
     r"(?:process )?rank (\d+) .*?signal (\d+)|PID (\d+) RUNNING AT|EXIT CODE: (\d+)", re.DOTALL
 )
+NOISE = re.compile(r"\[proxy:|\[mpiexec@|prterun|Abort\(|\[[^]]*\] (plm:ssh: Warning|\*\*\*)")
 RULE = re.compile(r"^(-{20,}|={20,})\s*$")
 
 
 def launch(options: Options) -> int:
     """Run a job, with its restarts. Returns the exit code."""
+    if options.nodes != (1, 1):
+        from .nodes import follow, lead
+
+        return follow(options) if options.node_rank else lead(options)
     code = 1
     for attempt in range(options.max_restarts + 1):
         code, fault = Job(options, attempt).run()
@@ -52,44 +57,37 @@ class Job:
     Args:
         options: what to run.
         attempt: how many starts there were before.
+        world_size: how many processes; by default those of this computer.
     """
 
-    def __init__(self, options: Options, attempt: int) -> None:
+    def __init__(self, options: Options, attempt: int, world_size: int = 0) -> None:
         self.options, self.attempt = options, attempt
+        self.world_size = world_size or options.processes
         self.folder = Path(tempfile.mkdtemp(prefix="edutorch-run-"))
-        self.monitor = Monitor(self.folder, options.processes)
+        self.monitor = Monitor(self.folder, self.world_size)
         self.noise: list[
             str
         ] = []  # what mpirun itself says: kept, shown where nothing else is known
         self.received = 0  # a signal that ends the job
 
-    def environment(self) -> dict[str, str]:
-        """Return the variables of the processes."""
-        options = self.options
-        host, port = options.master
-        threads = max(1, default_num_threads() // options.processes)
-        made = dict(os.environ)
-        made.setdefault("OMP_NUM_THREADS", str(threads))
-        made |= {
-            FOLDER_VARIABLE: str(self.folder),
-            "MASTER_ADDR": host,
-            "MASTER_PORT": str(port),
-            "TORCHELASTIC_RUN_ID": options.run_id,
-            "TORCHELASTIC_RESTART_COUNT": str(self.attempt),
-            "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
-            "EDUTORCH_REDIRECTS": options.redirects,
-            "EDUTORCH_TEE": options.tee,
-        }
-        if options.log_dir:
-            made["EDUTORCH_LOG_DIR"] = os.path.abspath(options.log_dir)
-        return made
+    def child(self) -> list[str]:
+        """Return the command of each process."""
+        child = [sys.executable, "-m", "edutorch.distributed.run.child", self.options.how]
+        return [*child, *self.options.program]
+
+    def command(self) -> list[str]:
+        """Return the command that starts all processes."""
+        return find_mpi().command_line(self.world_size, self.child())
+
+    def watch_more(self) -> Fault | None:
+        """Return a fault that is not one of a rank, or None."""
+        return None
 
     def run(self) -> tuple[int, Fault | None]:
         """Start the processes and wait for them. Returns the exit code, and what was wrong."""
-        child = [sys.executable, "-m", "edutorch.distributed.run.child", self.options.how]
-        command = find_mpi().command_line(self.options.processes, [*child, *self.options.program])
+        environment = job_environment(self.options, self.folder, self.attempt)
         self.process = subprocess.Popen(
-            command, env=self.environment(), stderr=subprocess.PIPE, text=True, errors="replace",
+            self.command(), env=environment, stderr=subprocess.PIPE, text=True, errors="replace",
             start_new_session=True,
         )  # fmt: skip
         reader = threading.Thread(target=self.copy_errors, daemon=True)
@@ -109,7 +107,7 @@ class Job:
     def watch(self) -> Fault | None:
         """Look at the processes until they end, or something is wrong."""
         while self.process.poll() is None:
-            fault = self.monitor.look()
+            fault = self.monitor.look() or self.watch_more()
             if fault is not None:
                 self.end_processes()
                 return fault
@@ -133,7 +131,7 @@ class Job:
         with suppress(ValueError):
             name = f" ({signal.Signals(int(killed_by or 0)).name})"
         cause = f"was killed by signal {killed_by}{name}"
-        return Fault(number, cause, (), waiting_lines(ranks, {number}))
+        return with_host(Fault(number, cause, (), waiting_lines(ranks, {number})), ranks)
 
     # Processes ----------------------------------------------------------------------------------
 
@@ -145,7 +143,7 @@ class Job:
             if RULE.match(line):
                 inside = not inside
                 self.noise.append(line.rstrip())
-            elif inside or line.startswith(("[proxy:", "[mpiexec@", "prterun", "Abort(")):
+            elif inside or NOISE.match(line):
                 self.noise.append(line.rstrip())
             else:
                 sys.stderr.write(line)
@@ -183,3 +181,29 @@ class Job:
             with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+
+def job_environment(options: Options, folder: Path, attempt: int) -> dict[str, str]:
+    """Return the variables of the processes of one computer.
+
+    Args:
+        folder: where they write their records.
+        attempt: how many starts there were before.
+    """
+    host, port = options.master
+    threads = max(1, default_num_threads() // options.processes)
+    made = dict(os.environ)
+    made.setdefault("OMP_NUM_THREADS", str(threads))
+    made |= {
+        FOLDER_VARIABLE: str(folder),
+        "MASTER_ADDR": host,
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RUN_ID": options.run_id,
+        "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
+        "EDUTORCH_REDIRECTS": options.redirects,
+        "EDUTORCH_TEE": options.tee,
+    }
+    if options.log_dir:
+        made["EDUTORCH_LOG_DIR"] = os.path.abspath(options.log_dir)
+    return made

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..recorder import LEFT, Call, State, read_calls, read_state
@@ -39,12 +39,14 @@ class Fault:
         cause: a sentence without the rank: "was killed by signal 9".
         details: lines that belong to it, such as a traceback.
         waiting: what the other ranks were doing, a line each.
+        host: the computer of the rank; "" where it is not known.
     """
 
     rank: int | None
     cause: str
     details: Sequence[str] = ()
     waiting: Sequence[str] = ()
+    host: str = ""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class Monitor:
         for rule in (self.different, self.failed, self.stopped, self.left):
             fault = rule(ranks)
             if fault is not None:
-                return fault
+                return with_host(fault, ranks)
         return None
 
     def lasts(self, what: str, rank: int, is_so: bool, limit: float) -> bool:
@@ -105,6 +107,11 @@ class Monitor:
             self.first_seen.pop(key, None)
             return False
         return time.monotonic() - self.first_seen.setdefault(key, time.monotonic()) > limit
+
+    def state_of(self, rank: Rank) -> str:
+        """Return the state of a rank's process, of one on another computer as its node says."""
+        told = self.folder / f"rank{rank.number}.state"
+        return told.read_text() if told.exists() else process_state(rank.pid)
 
     # The rules ----------------------------------------------------------------------------------
 
@@ -146,7 +153,7 @@ class Monitor:
     def stopped(self, ranks: Sequence[Rank]) -> Fault | None:
         """Return a fault if a process has been stopped for long."""
         for rank in ranks:
-            if self.lasts("stopped", rank.number, process_state(rank.pid) == "T", STOPPED_LIMIT):
+            if self.lasts("stopped", rank.number, self.state_of(rank) == "T", STOPPED_LIMIT):
                 return Fault(
                     rank.number, f"has been stopped (SIGSTOP) for {STOPPED_LIMIT:g} s",
                     [f"continue it with: kill -CONT {rank.pid}"],
@@ -167,6 +174,12 @@ class Monitor:
                     waiting_lines(ranks, {rank.number}),
                 )  # fmt: skip
         return None
+
+
+def with_host(fault: Fault, ranks: Sequence[Rank]) -> Fault:
+    """Return the fault with the computer that its rank is on."""
+    hosts = [rank.state.host for rank in ranks if rank.number == fault.rank and rank.state]
+    return replace(fault, host=hosts[0] if hosts else "")
 
 
 def odd_one(calls: Sequence[Sequence[Call]], numbers: Sequence[int], call: Call) -> int | None:

@@ -13,7 +13,8 @@ __all__ = ["format_fault"]
 def format_fault(fault: Fault, world_size: int) -> str:
     """Return the message: which rank, why, and what the others were doing. At most 40 lines."""
     who = "the job" if fault.rank is None else f"rank {fault.rank} of {world_size}"
-    lines = [f"edutorch.distributed.run: {who} on {socket.gethostname()} {fault.cause}"]
+    host = fault.host or socket.gethostname()
+    lines = [f"edutorch.distributed.run: {who} on {host} {fault.cause}"]
     lines += [f"  {line}" for line in fault.details]
     lines += [f"  {line}" for line in others(fault.waiting)]
     return "\n".join(lines)
