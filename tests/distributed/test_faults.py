@@ -1,6 +1,7 @@
 """A job that cannot go on ends with one message, which names the rank and the cause."""
 
 import pytest
+
 from tests.distributed.launch import run_ranks
 
 CAUSES = {

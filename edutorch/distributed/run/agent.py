@@ -47,7 +47,7 @@ def launch(options: Options) -> int:
         print(format_fault(fault, options.processes), file=sys.stderr, flush=True)
         left = options.max_restarts - attempt
         if left:
-            print(f"edutorch.distributed.run: starts anew ({left} left)", file=sys.stderr)
+            print(f"edutorch.distributed.run: starts anew ({left - 1} left)", file=sys.stderr)
     return code
 
 
