@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from ...core.autograd.graph import reachable
 from ...core.tensor import Tensor
 from ...errors import ValueRangeError
+from ...events import listen_backward
 from ...modes import current
 from ...nn.modules.module import Module
 from ...utils._pytree import tree_leaves
@@ -17,6 +19,7 @@ from ..errors import DistError
 from ..process_group import ProcessGroup, group_of
 from .agreement import check_same_model
 from .buckets import GradBucket
+from .early import EarlyGradients
 from .reducer import Reducer
 
 __all__ = ["DistributedDataParallel"]
@@ -88,6 +91,7 @@ class DistributedDataParallel(Module):
         capacity = 25 if bucket_cap_mb is None else bucket_cap_mb
         self.reducer = Reducer(parameters, group, capacity * MEGABYTE, gradient_as_bucket_view)
         self.index = {parameter: position for position, parameter in enumerate(parameters)}
+        self.early = EarlyGradients(self.reducer, self.index)
         self.static_unused: list[int] | None = None
         for position, parameter in enumerate(parameters):
             parameter.register_post_accumulate_grad_hook(
@@ -112,6 +116,7 @@ class DistributedDataParallel(Module):
         output = self.module(*inputs, **kwargs)
         if is_averaged:
             self.reducer.prepare(self.unused_in(output))
+            listen_once(self.early)
         return output
 
     def unused_in(self, output: Any) -> list[int]:
@@ -164,6 +169,24 @@ class DistributedDataParallel(Module):
         if not callable(hook):
             raise TypeError("register_comm_hook: Communication hook must be callable.")
         self.reducer.hook = (hook, state)
+
+
+_LISTENED: WeakKeyDictionary[EarlyGradients, bool] = WeakKeyDictionary()
+
+
+def listen_once(early: EarlyGradients) -> None:
+    """Tell a model's `EarlyGradients` of each backward pass from now on, as long as it lives."""
+    if not early.is_worthwhile or early in _LISTENED:
+        return
+    _LISTENED[early] = True
+    known = ref(early)
+
+    def begin(roots: tuple[Any, ...]) -> None:
+        model = known()
+        if model is not None:
+            model.begin(roots)
+
+    listen_backward(begin).__enter__()
 
 
 def named_parameters(module: Module) -> tuple[list[str], list[Tensor]]:

@@ -45,6 +45,7 @@ class Reducer:
         self.is_active = False  # a backward pass has to be averaged
         self.is_ordered = False  # the buckets follow the order of a backward pass
         self.ready: set[int] = set()
+        self.accumulated = self.expected = 0  # parameters whose `.grad` is, or will be, complete
         self.build(range(len(self.parameters) - 1, -1, -1))
 
     def build(self, order: Iterable[int]) -> None:
@@ -68,9 +69,11 @@ class Reducer:
         for bucket in self.buckets:
             bucket.prepare()
         self.next, self.is_active = 0, True
-        self.arrivals, self.ready = [], set()
-        for index in unused:
-            self.mark_ready(index)
+        self.arrivals, self.ready, self.accumulated = [], set(), 0
+        left_out = list(unused)
+        self.expected = len(self.parameters) - len(left_out)
+        for index in left_out:
+            self.take_zeros_or_grad(index)
 
     def follow_first_pass(self) -> None:
         """Make the buckets anew in the order in which the gradients of the first pass came."""
@@ -85,31 +88,52 @@ class Reducer:
             return []
         return [index for index in range(len(self.parameters)) if index not in self.ready]
 
-    def mark_ready(self, index: int) -> None:
-        """Take a gradient into its bucket, and send every bucket that can leave."""
+    def view_of(self, index: int) -> Tensor:
+        """Return the part of a bucket that belongs to a parameter."""
+        bucket, position = self.place[index]
+        return bucket.views[position]
+
+    def take(self, index: int, gradient: Any) -> None:
+        """Take the gradient of this pass, an array, before it is in `.grad`."""
         if not self.is_active or index in self.ready:
             return
-        self.ready.add(index)
-        self.arrivals.append(index)
-        bucket, position = self.place[index]
-        view, grad = bucket.views[position], self.parameters[index]._grad
+        view, earlier = self.view_of(index), self.parameters[index]._grad
+        if earlier is None:
+            view._array[...] = gradient
+        else:  # of passes inside of `no_sync`
+            np.add(earlier._array, gradient, out=view._array)
+        self.count(index)
+
+    def mark_ready(self, index: int) -> None:
+        """Take a gradient from `.grad`, if it has not come before. After the last one, finish."""
+        if not self.is_active:
+            return
+        self.accumulated += 1
+        if index not in self.ready:
+            self.take_zeros_or_grad(index)
+        if self.accumulated == self.expected:
+            self.finish()
+
+    def take_zeros_or_grad(self, index: int) -> None:
+        """Take what `.grad` has: nothing is a gradient of zeros."""
+        view, grad = self.view_of(index), self.parameters[index]._grad
         if grad is None:
             view._array[...] = 0
         elif grad._array is not view._array:
             view._array[...] = grad._array
-        bucket.missing -= 1
-        self.send_full_buckets()
+        self.count(index)
 
-    def send_full_buckets(self) -> None:
-        """Send the buckets that are full, in order; after the last one, wait for all."""
+    def count(self, index: int) -> None:
+        """Count a gradient that is in its bucket, and send every bucket that can leave."""
+        self.ready.add(index)
+        self.arrivals.append(index)
+        self.place[index][0].missing -= 1
         while self.next < len(self.buckets) and not self.buckets[self.next].missing:
             self.send(self.next)
             self.next += 1
         for bucket in self.buckets[: self.next]:  # MPI makes progress when it is asked
             if isinstance(bucket.work, Work):
                 bucket.work.is_completed()
-        if self.next == len(self.buckets):
-            self.finish()
 
     def send(self, number: int) -> None:
         """Start the message of a bucket."""

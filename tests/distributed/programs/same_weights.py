@@ -19,7 +19,7 @@ rank, size = dist.get_rank(), dist.get_world_size()
 
 def mlp():
     return nn.Sequential(
-        nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 5)
+        nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 600), nn.Tanh(), nn.Linear(600, 600), nn.ReLU(), nn.Linear(600, 64), nn.Linear(64, 5)
     )
 
 
