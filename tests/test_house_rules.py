@@ -64,6 +64,7 @@ LAYERS = (
     {"fx"},
     {"kernels"},
     {"compilation"},
+    {"distributed"},
     {"export"},
     {"jit", "onnx"},
     {"viz"},

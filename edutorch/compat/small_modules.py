@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -21,7 +22,6 @@ from edutorch.core import return_types
 from edutorch.core.autograd.graph import RemovableHandle
 from edutorch.core.storage import TypedStorage, UntypedStorage
 from edutorch.errors import DeviceError
-from edutorch.nn.parallel import DistributedDataParallel
 from edutorch.settings import get_num_threads
 from edutorch.version import TorchVersion, __version__
 
@@ -325,21 +325,7 @@ add_module("storage", "`torch.storage`: the memory of tensors.", UntypedStorage,
 add_module(
     "utils.hooks", "`torch.utils.hooks`: the handles of hooks.", RemovableHandle=RemovableHandle
 )
-add_module("nn.parallel.distributed", "`torch.nn.parallel.distributed`.", DistributedDataParallel)
-
-
-# Other processes ----------------------------------------------------------------------------------
-
-
-def is_initialized() -> bool:
-    """Return False: there is no process group."""
-    return False
-
-
 add_module(
-    "distributed", "`torch.distributed`: there is one process, as in a PyTorch built without it.",
-    is_available, is_initialized,
+    "nn.parallel.distributed", "`torch.nn.parallel.distributed`.",
+    __getattr__=lambda name: getattr(import_module("edutorch.nn.parallel"), name),
 )  # fmt: skip
-add_module(
-    "distributed.tensor", "`torch.distributed.tensor`: tensors in parts, on several machines."
-)

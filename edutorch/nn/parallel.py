@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from ..errors import EdutorchError
 from .common_types import DeviceLike
 from .modules.module import Module
 
 __all__ = [
     "DataParallel",
-    "DistributedDataParallel",
+    "DistributedDataParallel",  # noqa: F822  (loaded by __getattr__)
 ]
-
-
-class NoProcessesError(EdutorchError, RuntimeError):
-    """There is no process group."""
-
-
-class DistributedDataParallel(Module):
-    """Training by several processes, which is not supported in this version.
-
-    The class exists for single-process scripts that import it for `isinstance` checks.
-
-    Raises: RuntimeError: always.
-
-    >>> isinstance(nn.Linear(2, 1), nn.parallel.DistributedDataParallel)
-    False
-    """
-
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise NoProcessesError(
-            "DistributedDataParallel", "there is only one process: there is no process group yet",
-            hint="train the module itself; start the script without torchrun",
-        )  # fmt: skip
 
 
 class DataParallel(Module):
@@ -59,3 +37,10 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the module."""
         return self.module(*inputs, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    """Load `DistributedDataParallel`, which is built on layers above this one."""
+    if name == "DistributedDataParallel":
+        return getattr(import_module("edutorch.distributed.data_parallel"), name)
+    raise AttributeError(f"module 'edutorch.nn.parallel' has no attribute {name!r}", name=name)

@@ -1,0 +1,5 @@
+"""`python -m edutorch.distributed.run`."""
+
+from . import main
+
+main()

@@ -1,0 +1,1 @@
+"""`torch.distributed.tensor`: tensors whose parts lie on several ranks."""

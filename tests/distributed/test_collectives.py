@@ -1,0 +1,25 @@
+"""All collectives, on one to four ranks, against NumPy."""
+
+import pytest
+
+from tests.distributed.launch import check_ranks
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_every_collective_gives_numpys_answer(ranks):
+    printed = check_ranks("every_collective.py", ranks=ranks)
+    assert int(printed.split()[0]) > 1000, printed
+
+
+@pytest.mark.slow
+def test_every_collective_on_four_ranks():
+    check_ranks("every_collective.py", ranks=4)
+
+
+@pytest.mark.parametrize("views", ["0", "1"])
+def test_ddp_is_one_process_with_the_whole_batch(views):
+    assert "the same weights" in check_ranks("same_weights.py", f"views={views}", ranks=2)
+
+
+def test_ddp_on_three_ranks():
+    check_ranks("same_weights.py", ranks=3)
