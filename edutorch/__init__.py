@@ -82,9 +82,9 @@ def _ops_attribute(name: str) -> _Any:
 setattr(ops, "__getattr__", _ops_attribute)  # noqa: B010, F405
 
 _LATER = (
-    "_C", "ao", "audio", "classroom", "distributed", "distributions", "export", "functional", "fx", "hub", "jit",
-    "library", "multiprocessing", "onnx", "profiler", "quantization", "rl", "sparse", "testing",
-    "text", "train", "types", "vision", "viz", "zoo",
+    "_C", "ao", "audio", "classroom", "distributed", "distributions", "export", "functional",
+    "fx", "hub", "jit", "library", "multiprocessing", "onnx", "profiler", "quantization", "rl",
+    "sparse", "testing", "text", "train", "types", "vision", "viz", "zoo",
 )  # fmt: skip
 
 _NAMES_BY_MODULE = {

@@ -97,7 +97,7 @@ class World:
 
     recorder: Recorder | None = None
     groups: list[ProcessGroup]  # those that are alive here
-    numbers: Any  # counts groups, on all ranks alike
+    group_ids: Any  # counts groups, on all ranks alike
 
 
 world = World()
@@ -179,9 +179,9 @@ def init_process_group(
             raise missing_variable(variable)
     communicator = join(rank, world_size, name)
     world.recorder = Recorder(rank, world_size)
-    world.numbers = itertools.count()
+    world.group_ids = itertools.count()
     GroupMember.WORLD = ProcessGroup(
-        MpiEngine(communicator), range(world_size), name, next(world.numbers)
+        MpiEngine(communicator), range(world_size), name, next(world.group_ids)
     )
     GroupMember.WORLD.timeout = timeout or DEFAULT_TIMEOUT
     world.groups = [GroupMember.WORLD]
@@ -274,23 +274,23 @@ def no_group(what: str) -> NoGroupError:
     )  # fmt: skip
 
 
-def group_of(given: Any, what: str) -> ProcessGroup | None:
+def group_of(group: Any, what: str) -> ProcessGroup | None:
     """Return the group of an argument `group`; None: this process is not in it.
 
     Raises: NoGroupError: there is none yet.
     """
     if GroupMember.WORLD is None:
         raise no_group(what)
-    if given is None:
+    if group is None:
         return GroupMember.WORLD
-    if given == GroupMember.NON_GROUP_MEMBER:
+    if group == GroupMember.NON_GROUP_MEMBER:
         warn(
             f"Running {what} on global rank {get_rank()} which does not belong to the given group."
         )
         return None
-    if not isinstance(given, ProcessGroup):
-        raise TypeError(f"{what}: group is a ProcessGroup, not {type(given).__name__}")
-    return given
+    if not isinstance(group, ProcessGroup):
+        raise TypeError(f"{what}: group is a ProcessGroup, not {type(group).__name__}")
+    return group
 
 
 def get_rank(group: Any = None) -> int:
@@ -393,7 +393,7 @@ def new_group(
     assert everyone is not None
     members = list(range(everyone.size())) if ranks is None else sorted(ranks)
     check_ranks(members, everyone.size())
-    number = next(world.numbers)
+    number = next(world.group_ids)
     engine = everyone.engine.subgroup(members)
     if engine is None:
         return GroupMember.NON_GROUP_MEMBER

@@ -148,8 +148,8 @@ def read_calls(path: Path) -> list[Call]:
     return list(_entries(data, range(first, state.calls)))
 
 
-def _entries(data: bytes, numbers: range) -> Iterator[Call]:
-    for position in numbers:
+def _entries(data: bytes, positions: range) -> Iterator[Call]:
+    for position in positions:
         place = HEADER.size + position % CAPACITY * ENTRY.size
         number, group, complete, elements, seconds, *texts = ENTRY.unpack_from(data, place)
         name, dtype, line = map(text, texts)

@@ -47,14 +47,14 @@ class EarlyGradients:
         for node in reachable([root._node for root in roots]):
             if not node._order:
                 continue  # a leaf
-            places = [
+            uses = [
                 (position, self.index[edge])
                 for position, edge in enumerate(node.edges)
                 if edge is not None and not edge._order and edge in self.index
             ]
-            if places:
-                self.missing.update(index for _, index in places)
-                self.handles.append(node.add_hook("after", partial(self.take, places)))
+            if uses:
+                self.missing.update(index for _, index in uses)
+                self.handles.append(node.add_hook("after", partial(self.take, uses)))
         self.late = {index for index in self.missing if self.is_late(index)}
 
     def is_late(self, index: int) -> bool:
@@ -65,10 +65,10 @@ class EarlyGradients:
         return is_view or bool(hooks and hooks.gradient) or parameter.is_complex()
 
     def take(
-        self, places: Sequence[tuple[int, int]], partials: Sequence[Tensor | None], _: Any
+        self, uses: Sequence[tuple[int, int]], partials: Sequence[Tensor | None], _: Any
     ) -> None:
         """Take what an op has computed for some parameters."""
-        for position, index in places:
+        for position, index in uses:
             g, parameter = partials[position], self.reducer.parameters[index]
             self.missing[index] -= 1
             if g is None or g.is_sparse or g.shape != parameter.shape or g.dtype != parameter.dtype:

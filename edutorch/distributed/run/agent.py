@@ -41,7 +41,7 @@ def launch(options: Options) -> int:
         return follow(options) if options.node_rank else lead(options)
     code = 1
     for attempt in range(options.max_restarts + 1):
-        code, fault = Job(options, attempt).run()
+        code, fault = Attempt(options, attempt).run()
         if fault is None:
             return code
         print(format_fault(fault, options.processes), file=sys.stderr, flush=True)
@@ -51,7 +51,7 @@ def launch(options: Options) -> int:
     return code
 
 
-class Job:
+class Attempt:
     """One start of all processes.
 
     Args:

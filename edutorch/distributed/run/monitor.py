@@ -78,7 +78,7 @@ class Monitor:
 
     def ranks(self) -> list[Rank]:
         """Read the records of all ranks that have begun."""
-        found = []
+        ranks = []
         for number in range(self.world_size):
             pid_file = self.folder / f"rank{number}.pid"
             if not pid_file.exists():
@@ -87,8 +87,8 @@ class Monitor:
             state = read_state(record) if record.exists() else None
             calls = read_calls(record) if state else []
             text = pid_file.read_text()
-            found.append(Rank(number, int(text or 0), state, calls))
-        return found
+            ranks.append(Rank(number, int(text or 0), state, calls))
+        return ranks
 
     def look(self) -> Fault | None:
         """Return a fault that is certain, or None."""
@@ -182,12 +182,12 @@ def with_host(fault: Fault, ranks: Sequence[Rank]) -> Fault:
     return replace(fault, host=hosts[0] if hosts else "")
 
 
-def odd_one(calls: Sequence[Sequence[Call]], numbers: Sequence[int], call: Call) -> int | None:
+def odd_one(calls: Sequence[Sequence[Call]], members: Sequence[int], call: Call) -> int | None:
     """Return the rank whose call differs from those of all others; None if there are several."""
     same_place = {
         number: next(((c.name, c.dtype, c.elements) for c in made
                       if (c.group, c.number) == (call.group, call.number)), None)
-        for number, made in zip(numbers, calls, strict=True)
+        for number, made in zip(members, calls, strict=True)
     }  # fmt: skip
     there = [facts for facts in same_place.values() if facts is not None]
     alone = [number for number, facts in same_place.items() if facts and there.count(facts) == 1]

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from ..errors import DistNetworkError
-from .agent import Job, job_environment
+from .agent import Attempt, job_environment
 from .daemon import checked_command
 from .handshake import Channel, Refused, read_secret
 from .monitor import Fault, process_state
@@ -40,7 +40,7 @@ def lead(options: Options) -> int:
     try:
         while True:
             nodes = meeting.wait(own, timeout)
-            job = WideJob(options, attempt, meeting, nodes)
+            job = WideAttempt(options, attempt, meeting, nodes)
             code, fault = job.run()
             if fault is None:
                 return code
@@ -54,11 +54,11 @@ def lead(options: Options) -> int:
         meeting.close()
 
 
-class WideJob(Job):
+class WideAttempt(Attempt):
     """One start of all processes on several computers.
 
     Args:
-        options, attempt: see `Job`.
+        options, attempt: see `Attempt`.
         meeting: the rendezvous, which goes on: a node may be lost, or come.
         nodes: those that take part, by rank.
     """

@@ -102,44 +102,44 @@ def parse(args: Sequence[str] | None = None) -> Options:
     Raises: SystemExit: an option is wrong; it is named.
     """
     reader = parser()
-    given = reader.parse_args(args)
+    arguments = reader.parse_args(args)
     try:
-        return make_options(given)
+        return make_options(arguments)
     except ValueError as error:
         reader.error(str(error))
 
 
-def make_options(given: argparse.Namespace) -> Options:
-    """Check what was given.
+def make_options(arguments: argparse.Namespace) -> Options:
+    """Check the arguments of the command line.
 
     Raises: ValueError: with a sentence.
     """
-    host, port = given.master_addr, given.master_port
-    if given.rdzv_endpoint:
-        host, _, told = given.rdzv_endpoint.rpartition(":")
-        host, port = (host, told) if host else (given.rdzv_endpoint, port)
-    restarts = count("--max-restarts", given.max_restarts)
+    host, port = arguments.master_addr, arguments.master_port
+    if arguments.rdzv_endpoint:
+        host, _, told = arguments.rdzv_endpoint.rpartition(":")
+        host, port = (host, told) if host else (arguments.rdzv_endpoint, port)
+    restarts = count("--max-restarts", arguments.max_restarts)
     for name in ("redirects", "tee"):
-        if str(getattr(given, name)) not in ("0", "1", "2", "3"):
-            raise ValueError(f"--{name} is 0, 1, 2 or 3, not {getattr(given, name)!r}")
+        if str(getattr(arguments, name)) not in ("0", "1", "2", "3"):
+            raise ValueError(f"--{name} is 0, 1, 2 or 3, not {getattr(arguments, name)!r}")
     return Options(
-        processes=process_count(given.nproc_per_node),
-        program=(given.program, *given.arguments),
-        how="module" if given.module else "program" if given.no_python else "script",
-        nodes=node_counts(given.nnodes),
-        node_rank=count("--node-rank", given.node_rank),
+        processes=process_count(arguments.nproc_per_node),
+        program=(arguments.program, *arguments.arguments),
+        how="module" if arguments.module else "program" if arguments.no_python else "script",
+        nodes=node_counts(arguments.nnodes),
+        node_rank=count("--node-rank", arguments.node_rank),
         master=(host or "127.0.0.1", count("--master-port", port)),
-        standalone=given.standalone,
+        standalone=arguments.standalone,
         max_restarts=restarts,
-        monitor_interval=float(given.monitor_interval),
-        log_dir=given.log_dir,
-        redirects=str(given.redirects),
-        tee=str(given.tee),
-        run_id=given.rdzv_id,
+        monitor_interval=float(arguments.monitor_interval),
+        log_dir=arguments.log_dir,
+        redirects=str(arguments.redirects),
+        tee=str(arguments.tee),
+        run_id=arguments.rdzv_id,
         rendezvous={
-            "timeout": str(given.rdzv_timeout),
-            "secret_file": given.rdzv_secret_file,
-            "conf": given.rdzv_conf,
+            "timeout": str(arguments.rdzv_timeout),
+            "secret_file": arguments.rdzv_secret_file,
+            "conf": arguments.rdzv_conf,
         },
     )
 

@@ -170,16 +170,16 @@ dist.monitored_barrier()
 
 objects = [None] * size
 dist.all_gather_object(objects, {"rank": rank, "tensor": torch.ones(rank)})
-assert [found["rank"] for found in objects] == list(range(size))
+assert [object["rank"] for object in objects] == list(range(size))
 shared = [{"a": 1}, "two"] if rank == 0 else [None, None]
 dist.broadcast_object_list(shared, 0)
 assert shared == [{"a": 1}, "two"]
 own = [None]
 dist.scatter_object_list(own, list("abcdefg")[:size] if rank == 0 else None, 0)
 assert own == ["abcdefg"[rank]]
-places = [None] * size if rank == 0 else None
-dist.gather_object(rank * 2, places, 0)
-assert rank or places == [2 * r for r in range(size)]
+outputs = [None] * size if rank == 0 else None
+dist.gather_object(rank * 2, outputs, 0)
+assert rank or outputs == [2 * r for r in range(size)]
 
 halves = [list(range(size // 2)), list(range(size // 2, size))]
 if size > 1:

@@ -59,7 +59,7 @@ def check(make, shape, bucket):
     assert error <= 1e-5, error
     bits = [None] * size
     dist.all_gather_object(bits, [p.detach().numpy().tobytes() for p in model.parameters()])
-    assert all(found == bits[0] for found in bits)
+    assert all(other == bits[0] for other in bits)
 
 
 for bucket in (25, 0.001):
