@@ -78,7 +78,8 @@ def request_kernel(slot: Slot) -> None:
     prepare_runtime()
     # Now: made beside the program, it would change the last digits in the middle of a run.
     if mode == "wait" or are_deterministic_algorithms_enabled():
-        make_or_warn(slot)
+        # Ctrl-C must not be raised within the compiler, which frees memory of its own.
+        blas.interruptible(make_or_warn, slot)
     else:
         compiler.submit(partial(make_or_warn, slot))
 
