@@ -436,8 +436,8 @@ def test_ctrl_c_leaves_a_long_call_at_once():
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", INTERRUPTED], capture_output=True, text=True, timeout=120,
-        check=False, env=environment,
+        [sys.executable, "-X", "faulthandler", "-c", INTERRUPTED],
+        capture_output=True, text=True, timeout=120, check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == "interrupted\n", time.monotonic() - start

@@ -24,8 +24,8 @@ __all__ = ["Call", "Recorder", "read_calls", "read_state"]
 
 CAPACITY = 256
 HEADER = struct.Struct("<8s I I I I Q d 64s")  # magic, rank, world, pid, state, calls, time, host
-ENTRY = struct.Struct("<Q I I Q d 24s 16s 88s")  # number, group, complete, elements, time, texts
-MAGIC = b"edurec01"
+ENTRY = struct.Struct("<Q I I Q d d 24s 16s 88s")  # number, group, complete, elements, times, texts
+MAGIC = b"edurec02"
 RUNNING, LEFT, FAILED = 0, 1, 2
 """The states of a process: at work; after `destroy_process_group` or its end; after an error."""
 
@@ -41,7 +41,7 @@ class Call:
         group: the number of the group; 0 has all ranks.
         is_complete: whether it has returned.
         name, dtype, elements: what it was called with.
-        time: when it began, in seconds since 1970.
+        time, end: when it began and when its result was there, in seconds since 1970; 0: not yet.
         line: file and line of the caller.
     """
 
@@ -50,6 +50,7 @@ class Call:
     is_complete: bool
     elements: int
     time: float
+    end: float
     name: str
     dtype: str
     line: str
@@ -93,7 +94,7 @@ class Recorder:
         place = HEADER.size + self._calls % CAPACITY * ENTRY.size
         self._calls += 1
         ENTRY.pack_into(
-            self._memory, place, number, group, 0, elements, time.time(), name.encode(),
+            self._memory, place, number, group, 0, elements, time.time(), 0.0, name.encode(),
             dtype.encode(), caller().encode()[-88:],
         )  # fmt: skip
         struct.pack_into("<Q", self._memory, COUNT_OFFSET, self._calls)
@@ -101,11 +102,12 @@ class Recorder:
 
     def end(self, place: int) -> None:
         """Record that the collective of this place is complete."""
+        struct.pack_into("<d", self._memory, place + END_OFFSET, time.time())
         struct.pack_into("<I", self._memory, place + COMPLETE_OFFSET, 1)
 
 
 COUNT_OFFSET = struct.calcsize("<8s I I I I")
-COMPLETE_OFFSET = struct.calcsize("<Q I")
+COMPLETE_OFFSET, END_OFFSET = struct.calcsize("<Q I"), struct.calcsize("<Q I I Q d")
 
 
 def caller() -> str:
@@ -151,9 +153,9 @@ def read_calls(path: Path) -> list[Call]:
 def _entries(data: bytes, positions: range) -> Iterator[Call]:
     for position in positions:
         place = HEADER.size + position % CAPACITY * ENTRY.size
-        number, group, complete, elements, seconds, *texts = ENTRY.unpack_from(data, place)
-        name, dtype, line = map(text, texts)
-        yield Call(number, group, bool(complete), elements, seconds, name, dtype, line)
+        number, group, complete, elements, *rest = ENTRY.unpack_from(data, place)
+        name, dtype, line = map(text, rest[2:])
+        yield Call(number, group, bool(complete), elements, rest[0], rest[1], name, dtype, line)
 
 
 def text(data: bytes) -> str:

@@ -63,7 +63,9 @@ class Attempt:
     def __init__(self, options: Options, attempt: int, world_size: int = 0) -> None:
         self.options, self.attempt = options, attempt
         self.world_size = world_size or options.processes
-        self.folder = Path(tempfile.mkdtemp(prefix="edutorch-run-"))
+        # Whoever watches this job (`viz.watch_ranks`) says where, and removes it.
+        self.watched_folder = os.environ.get(FOLDER_VARIABLE)
+        self.folder = Path(tempfile.mkdtemp(prefix="edutorch-run-", dir=self.watched_folder))
         self.monitor = Monitor(self.folder, self.world_size)
         self.noise: list[
             str
@@ -102,7 +104,8 @@ class Attempt:
             return (128 + self.received if self.received else (1 if fault else code)), fault
         finally:
             self.end_processes()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            if self.watched_folder is None:
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def watch(self) -> Fault | None:
         """Look at the processes until they end, or something is wrong."""

@@ -1,0 +1,1 @@
+"""Pictures of several processes that train together. See README.md."""
