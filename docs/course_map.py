@@ -51,7 +51,7 @@ LESSONS = {
     "19": Entry("BERT", 4, ("12",)),
     "20": Entry("Reinforcement", 5, ("06",)),
     "21": Entry("Fast", 6, ("08", "10")),
-    "22": Entry("Many", 6, ("09", "21"), is_later=True),
+    "22": Entry("Many", 6, ("09", "21")),
     "23": Entry("Out", 6, ("21",)),
 }
 """In the order of the course."""

@@ -34,6 +34,7 @@ WITHOUT_GRAPH = {
     "08.factor": "a formula for the learning rate of a step",
     "10.size": "a formula for a size",
     "11.parameters": "a formula for a count",
+    "22.rows": "the numbers of rows",
 }
 """Exercises whose answer is no computation with tensors, and why."""
 
