@@ -142,9 +142,10 @@ class Monitor:
                 is_same_size = call.elements == other.elements or call.name not in SAME_SIZE
                 if call.name == other.name and call.dtype == other.dtype and is_same_size:
                     continue
+                odd = odd_one([r.calls for r in ranks], [r.number for r in ranks], call)
+                cause = "called another collective than the others, at the same place"
                 return Fault(
-                    odd_one([r.calls for r in ranks], [r.number for r in ranks], call),
-                    "called another collective than the others, at the same place",
+                    odd, "has two ranks that do not call the same" if odd is None else cause,
                     [f"rank {other_rank} called {other}", f"rank {rank.number} called {call}"],
                     waiting_lines(ranks, set()),
                 )  # fmt: skip
