@@ -125,10 +125,10 @@ def start_processes(
 def start_by_mpi(fn: Callable[..., Any], args: tuple[Any, ...], nprocs: int) -> MpiContext | None:
     """Start processes that can form a process group, or return None where that is of no use.
 
-    Whether `fn` will call `init_process_group` cannot be known beforehand, and a process cannot join
-    an MPI job afterwards: so mpirun starts all functions, where it is installed. It is not needed for
-    one process; and a queue or a lock of `multiprocessing` only reaches children of this process, so
-    a program that hands one over gets such children, as without MPI.
+    Whether `fn` will call `init_process_group` cannot be known beforehand, and a process cannot
+    join an MPI job afterwards: so mpirun starts all functions, where it is installed. It is not
+    needed for one process; and a queue or a lock of `multiprocessing` only reaches children of
+    this process, so a program that hands one over gets such children, as without MPI.
     """
     if nprocs < 2 or find_spec("mpi4py") is None or find_spec("cloudpickle") is None:
         return None

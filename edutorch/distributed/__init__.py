@@ -14,6 +14,7 @@ from .collectives import (
 from .errors import (
     DistBackendError, DistError, DistNetworkError, QueueEmptyError, DistStoreError,
 )  # fmt: skip
+from .notebook import notebook_launcher
 from .object_collectives import (
     all_gather_object, broadcast_object_list, gather_object, recv_object_list, scatter_object_list,
     send_object_list,
@@ -40,7 +41,8 @@ __all__ = [
     "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size",
     "group", "init_process_group", "irecv", "is_available", "is_gloo_available", "is_initialized",
     "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "isend",
-    "monitored_barrier", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "recv",
+    "monitored_barrier", "new_group", "new_subgroups", "new_subgroups_by_enumeration",
+    "notebook_launcher", "recv",
     "recv_object_list", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
     "scatter_object_list", "send", "send_object_list", "split_group",
 ]  # fmt: skip

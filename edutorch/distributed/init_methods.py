@@ -1,7 +1,7 @@
 """`init_method`: where `init_process_group` learns rank and world size from.
 
-The launcher, or `multiprocessing.spawn`, has connected the processes before, so an address or a file
-is not needed to find the others: its form is checked, and its numbers are used.
+The launcher, or `multiprocessing.spawn`, has connected the processes before, so an address or a
+file is not needed to find the others: its form is checked, and its numbers are used.
 """
 
 from __future__ import annotations
@@ -82,14 +82,16 @@ def resolve(
 def from_store(init_method: str | None, rank: int, world_size: int, store: Any) -> Start:
     """Return what the arguments say, where a store is given.
 
-    Raises: ValueError: there is an init_method as well, or a number is missing. TypeError: no store.
+    Raises:
+        ValueError: there is an init_method as well, or a number is missing.
+        TypeError: it is no store.
     """
     if init_method is not None:
         raise ValueRangeError(
             "init_process_group",
             "give init_method or store, not both",
             {"init_method": init_method},
-        )
+        )  # fmt: skip
     if not isinstance(store, Store):
         raise TypeError(f"init_process_group: store is a Store, not {type(store).__name__}")
     if rank < 0 or world_size < 1:

@@ -222,7 +222,8 @@ def join(rank: int, world_size: int, backend: str) -> Any:
             f"this process was started alone, but world_size is {world_size}",
             {"rank": rank, "world_size": world_size},
             "processes that were started one by one cannot join: start all of them together, by "
-            f"`torchrun --nproc-per-node {world_size} SCRIPT` (python -m edutorch.distributed.run), "
+            f"`torchrun --nproc-per-node {world_size} SCRIPT` "
+            "(python -m edutorch.distributed.run), "
             f"or from a program by multiprocessing.spawn(fn, nprocs={world_size})",
         )
     told = everyone.allgather((world_size, rank, backend))

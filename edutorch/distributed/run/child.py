@@ -22,7 +22,10 @@ from pathlib import Path
 from ..environment import placement
 from ..recorder import FOLDER_VARIABLE
 
-__all__ = ["main"]
+__all__ = ["LOCAL_RANK_VARIABLE", "main"]
+
+LOCAL_RANK_VARIABLE = "EDUTORCH_PASS_LOCAL_RANK"
+"""Set by `distributed.launch`: the program gets `--local-rank=N` as its first argument."""
 
 
 def main() -> int:
@@ -39,6 +42,8 @@ def main() -> int:
     folder = Path(os.environ[FOLDER_VARIABLE])
     (folder / f"rank{place.rank}.pid").write_text(str(os.getpid()))
     divert_output(place.rank)
+    if os.environ.pop(LOCAL_RANK_VARIABLE, ""):
+        program.insert(1, f"--local-rank={place.local_rank}")
     if how == "program":
         os.execvp(program[0], program)
     try:

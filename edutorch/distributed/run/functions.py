@@ -7,13 +7,17 @@ be one of a notebook.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
+import subprocess
 import sys
 import threading
+from collections import ChainMap
 from importlib import import_module
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from ..errors import missing_mpi
@@ -43,16 +47,27 @@ class FunctionAttempt(Attempt):
 
     def __init__(self, options: Options, call: bytes) -> None:
         super().__init__(options, 0)
+        if sys.stdout is not sys.__stdout__:  # a cell of a notebook, which shows what is printed
+            self.stdout = subprocess.PIPE
         os.chmod(self.folder, 0o700)
         (self.folder / FILE).write_bytes(call)
         self.failures: dict[int, dict[str, Any]] = {}
         self.pids: dict[int, int] = {}
 
+    def copy_output(self) -> None:
+        """Print what the processes print, where that is a pipe."""
+        for line in self.process.stdout or ():
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
     def child(self) -> list[str]:
         return [*super().child(), str(self.folder / FILE)]
 
     def watch(self) -> Fault | None:
+        copier = threading.Thread(target=self.copy_output, daemon=True)
+        copier.start()
         fault = super().watch()
+        copier.join(timeout=5)
         self.pids = {rank.number: rank.pid for rank in self.monitor.ranks()}
         for number in self.pids:
             path = self.folder / f"rank{number}.error"
@@ -141,11 +156,30 @@ def write_call(fn: Any, args: tuple[Any, ...]) -> bytes:
         "alias": has_alias, "main": main_file(),
     }  # fmt: skip
     try:
-        return cloudpickle.dumps((start, cloudpickle.dumps((fn, args))))
+        return pickle.dumps((start, with_files(cloudpickle, (fn, args))))
     except RuntimeError as error:
         if "through inheritance" in str(error):
             raise NeedsChildError from error
         raise
+
+
+def with_files(cloudpickle: Any, value: Any) -> bytes:
+    """Return a value as cloudpickle writes it, but let code keep its file: tracebacks name it."""
+
+    class Pickler(cloudpickle.CloudPickler):
+        pass
+
+    table = cloudpickle.CloudPickler.dispatch_table
+
+    def reduce(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
+        make, parts = table[CodeType](code)
+        own = [code.co_filename if part == "<dynamic-code>" else part for part in parts]
+        return make, tuple(own)
+
+    Pickler.dispatch_table = ChainMap({CodeType: reduce}, table)
+    file = io.BytesIO()
+    Pickler(file).dump(value)
+    return file.getvalue()
 
 
 def main_file() -> str | None:
