@@ -158,7 +158,10 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(message)
     if options.command == "run":
         from .cli.run import run, run_module
+        from .cli.torchrun import offer
 
+        if own_process:
+            offer()
         return (run_module if options.m else run)(options.script, options.arguments)
     if options.command == "graph":
         from .cli.run import graph

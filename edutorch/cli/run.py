@@ -25,6 +25,7 @@ from typing import Any, Literal, cast
 
 from .. import alias
 from ..errors import EdutorchError
+from . import torchrun
 
 _NOT_OURS_YET = re.compile(r"cannot import name '(\w+)' from '((?:edutorch|torch)[\w.]*)'")
 
@@ -33,6 +34,8 @@ def run(script: str, arguments: list[str]) -> int:
     """Run the file `script`, with `import torch` importing edutorch."""
     path = os.path.abspath(script)
     if not os.path.isfile(path):
+        if script == torchrun.NAME:
+            return torchrun.torchrun(arguments)
         print(f"edutorch run: there is no file {script!r}", file=sys.stderr)
         return 2
     alias.install()
@@ -54,7 +57,8 @@ def run_module(name: str, arguments: list[str]) -> int:
     alias.install()
     sys.argv = ["-m", *arguments]
     sys.path[0] = os.getcwd()
-    spec = _find_main_spec(name)
+    # `torch.distributed.run` is a module of ours: its own name leads to its text.
+    spec = _find_main_spec(alias.our_name(name) if name.startswith("torch.") else name)
     if spec is None or spec.origin is None or not isinstance(spec.loader, InspectLoader):
         print(f"edutorch run: there is no module {name!r}", file=sys.stderr)
         return 2

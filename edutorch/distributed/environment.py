@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import EdutorchError
@@ -32,7 +32,7 @@ class Placement(NamedTuple):
     local_world_size: int
 
 
-def read_int(name: str, environment: Mapping[str, str]) -> int | None:
+def read_int(name: str, environment: Mapping[str, str] = os.environ) -> int | None:
     """Return a variable, or its twin of another launcher, or None.
 
     Raises: MissingVariableError: it is not a number.
@@ -68,12 +68,14 @@ def placement(environment: Mapping[str, str] | None = None) -> Placement | None:
     )  # fmt: skip
 
 
-def missing_variable(name: str) -> MissingVariableError:
-    """Return PyTorch's error for a variable that is not there."""
+def missing_variables(names: Sequence[str]) -> MissingVariableError:
+    """Return PyTorch's error for variables that are not there, with how to start a program."""
+    plural = "" if len(names) == 1 else "s"
     return MissingVariableError(
         "init_process_group",
         "Error initializing torch.distributed using env:// rendezvous: "
-        f"environment variable {name} expected, but not set",
-        hint="start the program by `torchrun --nproc-per-node N SCRIPT` "
-        "(python -m edutorch.distributed.run), or pass rank= and world_size=",
+        f"environment variable{plural} {' and '.join(names)} expected, but not set",
+        hint="this process was started alone. Start several by `torchrun --nproc-per-node N "
+        "SCRIPT` (python -m edutorch.distributed.run), or from a program by "
+        "multiprocessing.spawn(fn, nprocs=N); for one process pass rank=0, world_size=1",
     )  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..errors import EdutorchError, missing_extra
 
 __all__ = [
-    "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "missing_mpi",
+    "DistBackendError", "DistError", "DistNetworkError", "QueueEmptyError", "DistStoreError",
+    "missing_mpi",
 ]  # fmt: skip
 
 
@@ -23,6 +24,10 @@ class DistNetworkError(DistError):
 
 class DistStoreError(DistError):
     """A key of a store is missing, or did not come in time."""
+
+
+class QueueEmptyError(DistStoreError):
+    """A queue of a store is empty."""
 
 
 def missing_mpi(what: str, error: Exception) -> Exception:

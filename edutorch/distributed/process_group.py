@@ -12,10 +12,12 @@ from typing import Any
 from .. import backends
 from ..errors import EdutorchError, ValueRangeError, warn
 from . import recorder as records
-from .environment import missing_variable, placement
+from .environment import placement
 from .errors import DistBackendError
+from .init_methods import resolve
 from .mpi import MpiEngine, import_mpi
 from .recorder import Recorder
+from .stores import Store
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "destroy_process_group", "get_backend",
@@ -96,6 +98,7 @@ class World:
     """What this process knows of its job, from `init_process_group` on."""
 
     recorder: Recorder | None = None
+    store: Store | None = None
     groups: list[ProcessGroup]  # those that are alive here
     group_ids: Any  # counts groups, on all ranks alike
 
@@ -151,10 +154,13 @@ def init_process_group(
 
     Args:
         backend: "gloo" or "mpi" for tensors on the CPU, "nccl" for those on GPUs; None: both.
-        init_method, store: accepted; the launcher has connected the processes already.
+        init_method: "env://", "tcp://HOST:PORT" or "file:///PATH". The launcher has connected the
+            processes already, so only its numbers are used.
+        store: instead of an init_method.
         timeout: after so long in one collective, the job is ended.
         world_size, rank: by default the launcher's.
-        group_name, pg_options, device_id: accepted.
+        group_name, pg_options: accepted.
+        device_id: the GPU of this process, which is connected at once.
 
     Raises:
         ValueError: an unknown backend, a missing variable, or it is there already.
@@ -171,12 +177,7 @@ def init_process_group(
             hint="call destroy_process_group first",
         )  # fmt: skip
     name = check_backend(backend)
-    place = placement()
-    rank = place.rank if rank < 0 and place else rank
-    world_size = place.world_size if world_size < 0 and place else world_size
-    for variable, value in (("RANK", rank), ("WORLD_SIZE", world_size)):
-        if value < 0:
-            raise missing_variable(variable)
+    rank, world_size, world.store = resolve(init_method, rank, world_size, store, timeout)
     communicator = join(rank, world_size, name)
     world.recorder = Recorder(rank, world_size)
     world.group_ids = itertools.count()
@@ -220,8 +221,10 @@ def join(rank: int, world_size: int, backend: str) -> Any:
             "init_process_group",
             f"this process was started alone, but world_size is {world_size}",
             {"rank": rank, "world_size": world_size},
-            "start all of them together: `torchrun --nproc-per-node "
-            f"{world_size} SCRIPT` (python -m edutorch.distributed.run), mp.spawn or mpirun",
+            "processes that were started one by one cannot join: start all of them together, by "
+            f"`torchrun --nproc-per-node {world_size} SCRIPT` "
+            "(python -m edutorch.distributed.run), "
+            f"or from a program by multiprocessing.spawn(fn, nprocs={world_size})",
         )
     told = everyone.allgather((world_size, rank, backend))
     for what, values in zip(

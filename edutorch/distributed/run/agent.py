@@ -60,6 +60,8 @@ class Attempt:
         world_size: how many processes; by default those of this computer.
     """
 
+    stdout: int | None = None  # where the processes print: by default where this one does
+
     def __init__(self, options: Options, attempt: int, world_size: int = 0) -> None:
         self.options, self.attempt = options, attempt
         self.world_size = world_size or options.processes
@@ -89,8 +91,8 @@ class Attempt:
         """Start the processes and wait for them. Returns the exit code, and what was wrong."""
         environment = job_environment(self.options, self.folder, self.attempt)
         self.process = subprocess.Popen(
-            self.command(), env=environment, stderr=subprocess.PIPE, text=True, errors="replace",
-            start_new_session=True,
+            self.command(), env=environment, stdout=self.stdout, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=True,
         )  # fmt: skip
         reader = threading.Thread(target=self.copy_errors, daemon=True)
         reader.start()

@@ -1,6 +1,6 @@
 """What each process of a job runs: it sets the variables that programs read, then runs the program.
 
-    python -m edutorch.distributed.run.child script|module|program PROGRAM ARGUMENTS…
+    python -m edutorch.distributed.run.child script|module|program|function PROGRAM ARGUMENTS…
 
 An exception is written into a file, so that the launcher shows it once, with its rank; then the
 whole job ends.
@@ -22,7 +22,10 @@ from pathlib import Path
 from ..environment import placement
 from ..recorder import FOLDER_VARIABLE
 
-__all__ = ["main"]
+__all__ = ["LOCAL_RANK_VARIABLE", "main"]
+
+LOCAL_RANK_VARIABLE = "EDUTORCH_PASS_LOCAL_RANK"
+"""Set by `distributed.launch`: the program gets `--local-rank=N` as its first argument."""
 
 
 def main() -> int:
@@ -39,14 +42,21 @@ def main() -> int:
     folder = Path(os.environ[FOLDER_VARIABLE])
     (folder / f"rank{place.rank}.pid").write_text(str(os.getpid()))
     divert_output(place.rank)
+    if os.environ.pop(LOCAL_RANK_VARIABLE, ""):
+        program.insert(1, f"--local-rank={place.local_rank}")
     if how == "program":
         os.execvp(program[0], program)
     try:
+        if how == "function":
+            from .functions import run_function
+
+            return run_function(program[0], place.rank)
         return run_python(how, program)
     except SystemExit as stop:
         if stop.code in (None, 0):
             return 0
-        write_failure(folder, place.rank, f"it left with {stop.code!r}", "")
+        code = stop.code if isinstance(stop.code, int) else 1
+        write_failure(folder, place.rank, f"it left with {stop.code!r}", "", code)
     except BaseException as error:  # noqa: BLE001 (whatever ends a rank ends the job)
         write_failure(folder, place.rank, headline(error), traceback_of(error))
     end_job()
@@ -74,10 +84,10 @@ def traceback_of(error: BaseException) -> str:
     return text.getvalue()
 
 
-def write_failure(folder: Path, rank: int, message: str, trace: str) -> None:
+def write_failure(folder: Path, rank: int, message: str, trace: str, code: int = 1) -> None:
     """Write why this rank has failed, for the launcher."""
     path = folder / f"rank{rank}.error"
-    text = json.dumps({"message": message, "traceback": trace, "time": time.time()})
+    text = json.dumps({"message": message, "traceback": trace, "time": time.time(), "code": code})
     path.with_suffix(".part").write_text(text)
     path.with_suffix(".part").rename(path)
 

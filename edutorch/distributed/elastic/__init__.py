@@ -1,0 +1,1 @@
+"""`torch.distributed.elastic`: what programs use of it beside the launcher."""
