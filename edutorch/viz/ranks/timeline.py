@@ -92,8 +92,10 @@ class Timeline:
         )  # fmt: skip
         if not box.call.is_complete:
             shape.set("stroke-dasharray", "3 2")
-        if text_width(box.call.name, 8.5) + 6 <= width:
-            words(group, box.call.name, x + 3, y + 14, 8.5, fill=INK)
+        for label in (f"{box.call.name} {box.call.elements}", box.call.name, box.call.elements):
+            if text_width(str(label), 8.5) + 6 <= width:
+                words(group, str(label), x + 3, y + 14, 8.5, fill=INK)
+                return
 
     def add_axis(self, root: Element, y: float) -> None:
         """Write the time below the lanes."""
