@@ -27,6 +27,7 @@ from .device_split import Split, device_of, split_by_device
 from .fusion import fusion_obstacle, group_values
 from .fusion_groups import Group
 from .lowering import build_program
+from .product_epilogues import fuse_epilogues
 from .values import Value
 
 __all__ = ["DeviceLowered", "DeviceProgram", "lower_on_device", "run_definitions"]
@@ -49,6 +50,8 @@ class DeviceProgram:
     def __init__(self, graph: Graph, backend: Backend, fuse: bool = True) -> None:
         self.graph, self.backend = graph, backend
         self.program = build_program(graph, on_device=True, kept=kept_ops(backend))
+        if has_epilogues(backend):
+            fuse_epilogues(self.program)
         self.units, self.reasons = group_values(
             self.program, fuse, cuda_obstacle if backend.kernels else fusion_obstacle
         )
@@ -65,6 +68,15 @@ class DeviceProgram:
     def kernel_of(self, group: Group, results: list[Value]) -> FusedKernel | None:
         """Return the kernel of a group, or None where none can be written."""
         return write_fused(group, results) if self.backend.kernels else None
+
+
+def has_epilogues(backend: Backend) -> bool:
+    """Whether the products of a device are cuBLASLt's."""
+    if not backend.kernels:
+        return False
+    from ..kernels.gpu.matmul import bindings_for
+
+    return bindings_for(backend) is not None
 
 
 PRODUCTS = {"linear", "mm", "matmul"}
