@@ -410,9 +410,9 @@ class EpiloguePass(Patterns):
         return value
 
 
-def become(value: Value, kind: str, function: Any, operands: tuple[Any, ...]) -> None:
+def become(value: Value, role: str, function: Any, operands: tuple[Any, ...]) -> None:
     """Turn a value into another one of the same shape and dtype, with the same readers."""
-    value.kind, value.function, value.operands, value.settings = kind, function, operands, {}
+    value.kind, value.function, value.operands, value.settings = role, function, operands, {}
 
 
 def fuse_epilogues(program: Program) -> None:

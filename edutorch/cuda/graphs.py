@@ -13,10 +13,10 @@ from ..backends.simulated_capture import CaptureError
 from ..core.tensor import Tensor
 from ..errors import InvalidValueError
 from ..ops import empty_like
-from ..ops.random import generators_on
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .devices import card_index, is_initialized
 from .driver import driver
+from .random import generators_on
 from .streams import Stream, current_stream, stream
 
 __all__ = [

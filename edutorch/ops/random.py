@@ -78,7 +78,7 @@ class Generator:
     def __init__(self, device: DeviceLike = "cpu") -> None:
         self._backend = backend_for(device)
         self.seed()
-        _ALL.add(self)
+        ALL_GENERATORS.add(self)
 
     @property
     def device(self) -> str:
@@ -154,7 +154,7 @@ def decode_arrays(value: Any) -> Any:
 
 
 _GENERATORS: dict[str, Generator] = {}
-_ALL: WeakSet[Generator] = WeakSet()
+ALL_GENERATORS: WeakSet[Generator] = WeakSet()
 _seed: int | None = None
 
 
@@ -165,12 +165,6 @@ def forget_generators(device: str) -> None:
 
 
 backends.forget_cards.append(forget_generators)
-
-
-def generators_on(backend: Backend) -> list[Generator]:
-    """Return all generators of a device, and among them its default one."""
-    default_generator(backend)
-    return [generator for generator in _ALL if generator._backend is backend]
 
 
 def default_generator(backend: Backend) -> Generator:

@@ -88,7 +88,7 @@ def run(stand_in: Cudnn, graph: Any, pack: Any, workspace: Any, handle: Any) -> 
     addresses = {tensor.uid: value.data_ptr() for tensor, value in pack.items()}
     assert workspace.data_ptr()
     # Numbers of the host are read by the call itself, not by a replay of it.
-    numbers = {
+    scalars = {
         tensor.uid: float(memory(addresses[tensor.uid], (1,), (1,), np.float32)[0])
         for tensor in pack if tensor.is_pass_by_value
     }  # fmt: skip
@@ -101,7 +101,7 @@ def run(stand_in: Cudnn, graph: Any, pack: Any, workspace: Any, handle: Any) -> 
         return memory(address, tuple(tensor.dim), tuple(tensor.stride), types_[name])
 
     def work() -> None:
-        values: dict[int, Any] = dict(numbers)
+        values: dict[int, Any] = dict(scalars)
         for node in nodes:
             inputs = {
                 name: values[t.uid] if t.uid in values else np.asarray(array(t), np.float32)

@@ -153,10 +153,10 @@ def test_views_are_copied(library: Cudnn) -> None:
 
 def test_the_stand_in_wants_all_that_the_lowering_needs(library: Cudnn) -> None:
     """Python takes a graph without running statistics, the compiled half does not."""
-    kind = library.data_type.FLOAT
-    graph = library.pygraph(io_data_type=kind)
+    dtype = library.data_type.FLOAT
+    graph = library.pygraph(io_data_type=dtype)
     x, scale = (
-        graph.tensor(dim=dim, stride=(4, 1, 1, 1), data_type=kind)
+        graph.tensor(dim=dim, stride=(4, 1, 1, 1), data_type=dtype)
         for dim in ((2, 4, 1, 1), (1, 4, 1, 1))
     )
     graph.batchnorm(input=x, scale=scale, bias=scale, epsilon=scale)

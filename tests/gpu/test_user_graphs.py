@@ -139,11 +139,11 @@ def test_two_graphs_share_a_generator(x: torch.Tensor) -> None:
     eager = [(F.dropout(x, 0.5).tolist(), torch.rand(3, device=DEVICE).tolist()) for _ in range(3)]
     torch.manual_seed(1)
     first, mask = captured(lambda: F.dropout(x, 0.5))
-    second, numbers = captured(lambda: torch.rand(3, device=DEVICE))
+    second, drawn = captured(lambda: torch.rand(3, device=DEVICE))
     for wanted in eager:
         first.replay()
         second.replay()
-        assert (mask.tolist(), numbers.tolist()) == wanted
+        assert (mask.tolist(), drawn.tolist()) == wanted
 
 
 def test_a_wrong_index_is_found_at_the_next_wait(card: Memory) -> None:
