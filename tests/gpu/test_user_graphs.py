@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,54 +10,19 @@ import pytest
 import edutorch as torch
 from edutorch import backends, nn
 from edutorch.backends.host_counts import HostCounts
-from edutorch.cuda import graphs
-from edutorch.cuda.cupy_driver import CupyDriver
 from edutorch.cuda.graphs import CUDAGraph
-from edutorch.cuda.streams import Stream
-from edutorch.kernels.gpu.module import use_launcher
 from edutorch.nn import functional as F
 from edutorch.ops.random import default_generator
-from tests.gpu.fibers import FiberLauncher
-from tests.gpu.libraries import use_device_random
-from tests.gpu.recording import ALLOCATORS, RecordedLauncher, recording
-
-pytest.importorskip("cupy", reason="CuPy is needed, though no GPU: make test-gpu")
+from tests.gpu.libraries import use_libraries, use_user_graphs
+from tests.gpu.recording import recording
 
 DEVICE = "strict"
 
 
-class Memory:
-    """The private pools of CuPy's memory, for the allocator of the recording stream."""
-
-    def __init__(self, cuda: Any) -> None:
-        self.pools: dict[Any, Any] = {}
-        self.cuda = cuda
-
-    def use_private_pool(self, handle: Any) -> None:
-        if handle is None:
-            ALLOCATORS.pop()
-        else:
-            ALLOCATORS.append(self.pools.setdefault(handle, self.cuda.MemoryPool()).malloc)
-
-    def drop_private_pool(self, handle: Any) -> None:
-        self.pools.pop(handle).free_all_blocks()
-
-
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
-    """Let the strict device be the card that CUDA graphs are captured on."""
-    launcher = RecordedLauncher(FiberLauncher(orders=(0,), flags=("-O0",)))
-    with recording(), use_device_random(), use_launcher(launcher):
-        strict = backends.get(DEVICE)
-        cuda = strict.xp.cuda
-        memory = Memory(cuda)
-        stream = object.__new__(Stream)
-        stream._handle, stream.device_index = cuda.Stream(non_blocking=True), 0
-        stream._driver = CupyDriver(SimpleNamespace(cuda=cuda), memory)
-        monkeypatch.setattr(graphs, "current_stream", lambda: stream)
-        monkeypatch.setattr(graphs, "backend_of", lambda stream: strict)
-        with stream._handle:
-            yield memory
+def card() -> Iterator[None]:
+    with recording(), use_libraries(), use_user_graphs():
+        yield
 
 
 def captured(function: Callable[[], Any]) -> tuple[CUDAGraph, Any]:
@@ -73,7 +37,7 @@ def captured(function: Callable[[], Any]) -> tuple[CUDAGraph, Any]:
 
 
 @pytest.fixture
-def x(card: Memory) -> torch.Tensor:
+def x(card: None) -> torch.Tensor:
     return torch.ones(6, 5).to(DEVICE)
 
 
@@ -118,7 +82,7 @@ def test_a_new_seed_and_a_new_state_reach_the_graph(x: torch.Tensor) -> None:
     assert [F.dropout(x, 0.5).tolist() for _ in range(2)] == first
 
 
-def test_a_generator_of_the_users(card: Memory) -> None:
+def test_a_generator_of_the_users(card: None) -> None:
     generators = [torch.Generator(DEVICE).manual_seed(3) for _ in range(2)]
     default = torch.rand(2, device=DEVICE).tolist()
     torch.manual_seed(0)
@@ -146,7 +110,7 @@ def test_two_graphs_share_a_generator(x: torch.Tensor) -> None:
         assert (mask.tolist(), drawn.tolist()) == wanted
 
 
-def test_a_wrong_index_is_found_at_the_next_wait(card: Memory) -> None:
+def test_a_wrong_index_is_found_at_the_next_wait(card: None) -> None:
     table, index = nn.Embedding(5, 3).to(DEVICE), torch.tensor([1, 4]).to(DEVICE)
 
     def look_up() -> torch.Tensor:
