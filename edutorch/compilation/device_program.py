@@ -26,6 +26,7 @@ from .device_codegen import DeviceFunctions, DeviceProgramText, device_program_t
 from .device_split import Split, device_of, split_by_device
 from .fusion import fusion_obstacle, group_values
 from .fusion_groups import Group
+from .half_norms import narrow_norms
 from .lowering import build_program
 from .product_epilogues import fuse_epilogues
 from .values import Value
@@ -50,8 +51,11 @@ class DeviceProgram:
     def __init__(self, graph: Graph, backend: Backend, fuse: bool = True) -> None:
         self.graph, self.backend = graph, backend
         self.program = build_program(graph, on_device=True, kept=kept_ops(backend))
-        if has_epilogues(backend):
+        has_cublas, has_cudnn = libraries_of(backend)
+        if has_cublas:
             fuse_epilogues(self.program)
+        if has_cudnn:
+            narrow_norms(self.program)
         self.units, self.reasons = group_values(
             self.program, fuse, cuda_obstacle if backend.kernels else fusion_obstacle
         )
@@ -70,13 +74,14 @@ class DeviceProgram:
         return write_fused(group, results) if self.backend.kernels else None
 
 
-def has_epilogues(backend: Backend) -> bool:
-    """Whether the products of a device are cuBLASLt's."""
+def libraries_of(backend: Backend) -> tuple[bool, bool]:
+    """Return whether a device has cuBLASLt, and whether it has cuDNN."""
     if not backend.kernels:
-        return False
+        return False, False
+    from ..kernels.gpu.cudnn import cudnn_for
     from ..kernels.gpu.matmul import bindings_for
 
-    return bindings_for(backend) is not None
+    return bindings_for(backend) is not None, cudnn_for(backend) is not None
 
 
 PRODUCTS = {"linear", "mm", "matmul"}

@@ -114,15 +114,14 @@ def normalize_backward(
 def image_gradients(
     g: Array, input: Array, weight: Array | None, bias: Array | None, moments: Array
 ) -> tuple[Any, Any, Any] | None:
-    """Compute the gradients of batch norm of images by cuDNN, or return None."""
+    """Compute the gradients of batch norm of images by cuDNN, or return None.
+
+    Those of the parameters are of float32, as the rule's own are.
+    """
     made = cudnn_norms.batch_norm_backward(g, input, weight, moments)
     if made is None:
         return None
-    parameters = zip((weight, bias), made[1:], strict=True)
-    return made[0], *(
-        None if array is None else gradient.astype(array.dtype, copy=False)
-        for array, gradient in parameters
-    )  # type: ignore[return-value]
+    return made[0], None if weight is None else made[1], None if bias is None else made[2]
 
 
 @normalization.native_batch_norm.kernel("cuda", min_size=0)
