@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Any
 
@@ -137,6 +138,35 @@ def prove_gelu(device: str) -> None:
     compare(total, ((g.get() @ after.get()) * slope).sum(0), 5e-2)
 
 
+@proof("a layer with ReLU and its gradients: one product for each, captured")
+def prove_layer(device: str) -> None:
+    import edutorch
+    from edutorch.compilation.product_epilogues import (
+        activation_gradients,
+        linear_activation,
+        parameter_gradients,
+    )
+
+    x, w, b, g, after = arrays(device, (64, 32), (48, 32), (48,), (64, 16), (16, 48))
+    settings: dict[str, Any] = {"activation": "relu", "shape": (64, 48)}
+
+    def compute() -> Any:
+        y, kept = linear_activation(x, w, b, keeps=True, is_weight=True, **settings)
+        assert kept.aux is not None, "cuBLASLt has no RELU_AUX_BIAS for these matrices"
+        gradient, total = activation_gradients(g, after, y, kept, sums=True, **settings)
+        return (y, gradient, total, *parameter_gradients(gradient, x))
+
+    results = captured(device, compute)
+    wide = [edutorch.tensor(array.get(), requires_grad=True) for array in (x, w, b)]
+    before = edutorch.nn.functional.linear(*wide)
+    before.retain_grad()
+    y = before.relu()
+    (y @ edutorch.tensor(after.get()).T).backward(edutorch.tensor(g.get()))
+    expected = (y.detach(), before.grad, wide[2].grad, wide[1].grad, wide[2].grad)
+    for result, wanted in zip(results, expected, strict=True):
+        compare(result, wanted.numpy(), 1e-2)
+
+
 @proof("a batch of products in bfloat16, captured")
 def prove_bfloat16(device: str) -> None:
     from edutorch.kernels.gpu.matmul import product
@@ -156,6 +186,60 @@ def prove_convolution(device: str) -> None:
     (y,) = captured(device, lambda: convolution(x, w, b, window, relu=True))
     x, w, b = (edutorch.tensor(array.get()) for array in (x, w, b))
     compare(y, edutorch.nn.functional.conv2d(x, w, b, padding=1).relu().numpy(), 1e-2)
+
+
+@proof("gradients of a convolution by cuDNN in bfloat16, captured")
+def prove_convolution_backward(device: str) -> None:
+    import edutorch
+    from edutorch.kernels.gpu.cudnn import transposed_convolutions, weight_gradients
+
+    x, w, g = arrays(device, (4, 8, 16, 16), (16, 8, 3, 3), (4, 16, 16, 16), dtype="bfloat16")
+    by_input, by_weight = transposed_convolutions(), weight_gradients()
+    window = (1, 1), ((1, 1), (1, 1)), (1, 1), 1
+
+    def compute() -> Any:
+        made = by_input(g, w, (16, 16), *window), by_weight(x, g, (3, 3), *window)
+        assert made[0] is not None, "cuDNN has no dgrad for these images"
+        assert made[1] is not None, "cuDNN has no wgrad for these images"
+        return made
+
+    results = captured(device, compute)
+    wide = [edutorch.tensor(a.get().astype("float32"), requires_grad=True) for a in (x, w)]
+    y = edutorch.nn.functional.conv2d(*wide, padding=1)
+    y.backward(edutorch.tensor(g.get().astype("float32")))
+    for result, leaf in zip(results, wide, strict=True):
+        assert leaf.grad is not None
+        compare(result, leaf.grad.numpy(), 5e-2)
+
+
+@proof("batch norm by cuDNN: in training, by statistics, backward, captured")
+def prove_batch_norm(device: str) -> None:
+    import edutorch
+    from edutorch.kernels.gpu import cudnn_norms
+    from edutorch.kernels.gpu.channel_norms import Sets, moments_of
+
+    x, g, w, b = arrays(device, (4, 8, 16, 16), (4, 8, 16, 16), (8,), (8,))
+
+    def compute() -> Any:
+        made = cudnn_norms.batch_norm(x, w, b, 1e-5)
+        assert made is not None, "cuDNN has no batch norm for these images: our kernels compute"
+        again = cudnn_norms.batch_norm_by_statistics(x, made[1], made[2], w, b, 1e-5)
+        assert again is not None, "cuDNN has no batch norm by statistics for these images"
+        moments = moments_of(x, Sets.of(x.shape, None), 1e-5)
+        gradients = cudnn_norms.batch_norm_backward(g, x, w, moments)
+        assert gradients is not None, "cuDNN has no gradients of batch norm for these images"
+        return (*made, again, *gradients)
+
+    results = captured(device, compute)
+    wide = [edutorch.tensor(array.get(), requires_grad=True) for array in (x, w, b)]
+    y = edutorch.nn.functional.batch_norm(wide[0], None, None, *wide[1:], training=True)
+    y.backward(edutorch.tensor(g.get()))
+    values, axes = x.get(), (0, 2, 3)
+    grads = [tensor.grad.numpy() for tensor in wide if tensor.grad is not None]
+    y = y.detach().numpy()
+    expected = (y, values.mean(axes), values.var(axes), y, *grads)
+    for result, wanted in zip(results, expected, strict=True):
+        compare(result, wanted, 1e-3)
 
 
 @proof("attention by cuDNN in bfloat16, forward and backward, captured")
@@ -199,6 +283,36 @@ def prove_random(device: str) -> None:
     assert not np.array_equal(before, y.get()), "two replays have drawn the same numbers"
 
 
+def capture_stream() -> AbstractContextManager[Any]:
+    """Return a block in which a stream that can be captured is the current one."""
+    from edutorch import cuda
+
+    return cuda.stream(cuda.Stream())
+
+
+@proof("dropout in a torch.cuda.CUDAGraph: replays draw on as eager calls do")
+def prove_user_graph(device: str) -> None:
+    import edutorch
+    from edutorch.cuda.graphs import CUDAGraph
+
+    x = edutorch.ones(64).to(device)
+
+    def drop() -> Any:
+        return edutorch.nn.functional.dropout(x, 0.5)
+
+    edutorch.manual_seed(3)
+    eager = [drop().tolist() for _ in range(3)]
+    edutorch.manual_seed(3)
+    graph = CUDAGraph()
+    with capture_stream():
+        graph.capture_begin()
+        y = drop()
+        graph.capture_end()
+    for number, wanted in enumerate(eager):
+        graph.replay()
+        assert y.tolist() == wanted, f"replay {number} has drawn other numbers"
+
+
 @proof("a training step as one graph, compared with the eager step")
 def prove_step(device: str) -> None:
     from .gpu_steps import Step
@@ -209,3 +323,7 @@ def prove_step(device: str) -> None:
         assert abs(losses[0] - losses[1]) < 1e-4, f"the losses differ: {losses}"
     text = compiled.run.explain()
     assert "one graph: captured" in text, text
+    from edutorch import backends
+
+    if backends.get(device).kernels:  # a card's, or fibers
+        assert "linear_activation(" in compiled.run.code, "bias and ReLU are not part of a product"

@@ -107,7 +107,10 @@ class CupyBackend(Backend):
     is_accelerator = True
     checks_access = False
     kernels = "cuda"
-    half_products = frozenset({"linear", "mm", "matmul", "bmm", "attention_forward"})
+    half_products = frozenset(
+        {"linear", "mm", "matmul", "bmm", "attention_forward", "conv2d", "conv_nd",
+         "conv_transpose_nd", "conv_weight_grad"}
+    )  # fmt: skip
     checks_later = True
 
     def __init__(self, index: int, cards: Cards) -> None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from .array_surface import DispatchedArray, Index, NamespaceSurface
 from .cards import Cards
 from .memory_counts import physical_memory
 from .numpy import Backend, owner
+from .philox_device import CapturedDraws
 from .simulated_capture import Recorder, refuse_wait
 from .simulated_memory import SimulatedMemory
 
@@ -248,6 +250,19 @@ class SimulatedRandom:
         if name not in DRAWS:  # the state
             return member
         return lambda *args, **settings: self._backend.compute(member, args, settings)
+
+    @contextmanager
+    def captured(self) -> Iterator[CapturedDraws]:
+        """Take back what is drawn while a graph is captured: only replays draw, on a real card."""
+        draws, before = CapturedDraws(), self.on_host.get_state()
+        try:
+            yield draws
+        finally:
+            draws.blocks = int(not np.array_equal(before, self.on_host.get_state()))
+            self.on_host.set_state(before)
+
+    def replayed(self, draws: CapturedDraws) -> None:
+        """Nothing to count: the generator itself draws in each replay."""
 
 
 DRAWS = {"uniform", "normal", "integers", "permutation"}

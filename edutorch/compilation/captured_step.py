@@ -24,10 +24,10 @@ from weakref import ref
 import numpy as np
 
 from ..backends import ACCELERATOR, Backend
+from ..backends.host_counts import HostCounts
 from ..backends.numpy import Array
 from ..errors import EdutorchError
 from ..fx.traced_array import address
-from .host_counts import HostCounts
 
 __all__ = [
     "CaptureError", "CaptureMemoryError", "CapturedStep", "GraphDriver", "graph_driver",

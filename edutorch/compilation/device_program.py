@@ -26,7 +26,9 @@ from .device_codegen import DeviceFunctions, DeviceProgramText, device_program_t
 from .device_split import Split, device_of, split_by_device
 from .fusion import fusion_obstacle, group_values
 from .fusion_groups import Group
+from .half_norms import narrow_norms
 from .lowering import build_program
+from .product_epilogues import fuse_epilogues
 from .values import Value
 
 __all__ = ["DeviceLowered", "DeviceProgram", "lower_on_device", "run_definitions"]
@@ -49,6 +51,11 @@ class DeviceProgram:
     def __init__(self, graph: Graph, backend: Backend, fuse: bool = True) -> None:
         self.graph, self.backend = graph, backend
         self.program = build_program(graph, on_device=True, kept=kept_ops(backend))
+        has_cublas, has_cudnn = libraries_of(backend)
+        if has_cublas:
+            fuse_epilogues(self.program)
+        if has_cudnn:
+            narrow_norms(self.program)
         self.units, self.reasons = group_values(
             self.program, fuse, cuda_obstacle if backend.kernels else fusion_obstacle
         )
@@ -65,6 +72,16 @@ class DeviceProgram:
     def kernel_of(self, group: Group, results: list[Value]) -> FusedKernel | None:
         """Return the kernel of a group, or None where none can be written."""
         return write_fused(group, results) if self.backend.kernels else None
+
+
+def libraries_of(backend: Backend) -> tuple[bool, bool]:
+    """Return whether a device has cuBLASLt, and whether it has cuDNN."""
+    if not backend.kernels:
+        return False, False
+    from ..kernels.gpu.cudnn import cudnn_for
+    from ..kernels.gpu.matmul import bindings_for
+
+    return bindings_for(backend) is not None, cudnn_for(backend) is not None
 
 
 PRODUCTS = {"linear", "mm", "matmul"}

@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from .. import backends
 from ..autograd import Function, grad
+from ..backends.host_counts import HostCounts
 from ..backends.simulated_capture import CaptureError
 from ..core.tensor import Tensor
 from ..errors import InvalidValueError
@@ -14,6 +16,7 @@ from ..ops import empty_like
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .devices import card_index, is_initialized
 from .driver import driver
+from .random import generators_on
 from .streams import Stream, current_stream, stream
 
 __all__ = [
@@ -41,9 +44,10 @@ def is_current_stream_capturing() -> bool:
 class CUDAGraph:
     """Work on a card that is captured once, and replayed on the same memory.
 
-    While it is captured nothing is computed. `replay` computes; new inputs are copied into the
-    tensors that were the inputs of the capture (`x.copy_(new)`), and results are read from the
-    tensors that were its results.
+    While it is captured nothing is computed and nothing is drawn. `replay` computes, and draws on
+    from the card's generators as the same calls would outside of a graph. New inputs are copied
+    into the tensors that were the inputs of the capture (`x.copy_(new)`), and results are read from
+    the tensors that were its results.
 
     Args:
         keep_graph: accepted, without effect: the graph can be replayed at once.
@@ -54,6 +58,7 @@ class CUDAGraph:
         self._driver: Any = None
         self._stream: Stream | None = None
         self._pool: tuple[int, int] | None = None
+        self._counts: HostCounts | None = None
 
     def capture_begin(
         self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global"
@@ -86,15 +91,28 @@ class CUDAGraph:
             )  # fmt: skip
         self._pool = graph_pool_handle() if pool is None else tuple(pool)
         _users[self._pool] = _users.get(self._pool, 0) + 1
-        here._driver.begin_capture(here._handle, self._pool)
+        backend = backend_of(here)
+        self._counts = HostCounts(backend, generators_on(backend))
+        self._counting = self._counts.captured()
+        self._counting.__enter__()
+        here.synchronize()  # seeds and offsets are on the card: their copies are no part of it
         self._stream, self._driver = here, here._driver
+        try:
+            here._driver.begin_capture(here._handle, self._pool)
+        except BaseException:
+            self._stream = None
+            self._counting.__exit__(None, None, None)
+            raise
 
     def capture_end(self) -> None:
         """End the capture. Raises: CaptureError (a RuntimeError): none was begun, or it failed."""
         here, self._stream = self._stream, None
         if here is None:
             raise CaptureError("CUDAGraph", "capture_end() without capture_begin()")
-        self._graph = self._driver.end_capture(here._handle)
+        try:
+            self._graph = self._driver.end_capture(here._handle)
+        finally:
+            self._counting.__exit__(None, None, None)
 
     def instantiate(self) -> None:
         """Make it ready to replay: it is, since `capture_end`."""
@@ -103,9 +121,19 @@ class CUDAGraph:
     def replay(self) -> None:
         """Do the captured work, on the current stream.
 
-        Raises: CaptureError (a RuntimeError): nothing was captured.
+        Raises: CaptureError (a RuntimeError): nothing was captured, or it draws from a generator
+            whose numbers come from the host since (`set_state` of an old one).
         """
-        self._ready().launch()
+        captured, counts = self._ready(), self._counts
+        assert counts is not None
+        if counts.is_stale():
+            raise CaptureError(
+                "CUDAGraph", "it draws from a generator that has got the state of an old one",
+                hint="seed it (manual_seed), or capture the graph again",
+            )  # fmt: skip
+        counts.before_replay()
+        captured.launch()
+        counts.after_replay()
 
     def _ready(self) -> Any:
         if self._graph is None:
@@ -117,7 +145,7 @@ class CUDAGraph:
 
     def reset(self) -> None:
         """Forget the captured work; the tensors stay."""
-        self._graph = None
+        self._graph = self._counts = None
         pool, self._pool = self._pool, None
         if pool is not None:
             _users[pool] -= 1
@@ -137,6 +165,11 @@ class CUDAGraph:
     def __del__(self) -> None:
         if self._pool is not None:
             self.reset()
+
+
+def backend_of(stream: Stream) -> backends.Backend:
+    """Return the card that a stream is of."""
+    return backends.get(backends.ACCELERATOR, stream.device_index)
 
 
 class graph:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from .. import backends
 from ..backends.device import DeviceLike
 from ..core.tensor import Tensor
-from ..ops.random import Generator, default_generator
+from ..ops.random import ALL_GENERATORS, Generator, default_generator
 from .devices import card_index
 
 __all__ = [
@@ -19,6 +19,12 @@ __all__ = [
 def generator_of(device: DeviceLike) -> Generator:
     """Return the default generator of a card."""
     return default_generator(backends.get(backends.ACCELERATOR, card_index(device)))
+
+
+def generators_on(backend: backends.Backend) -> list[Generator]:
+    """Return all generators of a card, and among them its default one."""
+    default_generator(backend)
+    return [generator for generator in ALL_GENERATORS if generator._backend is backend]
 
 
 def default_generators() -> tuple[Generator, ...]:

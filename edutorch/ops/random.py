@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -77,6 +78,7 @@ class Generator:
     def __init__(self, device: DeviceLike = "cpu") -> None:
         self._backend = backend_for(device)
         self.seed()
+        ALL_GENERATORS.add(self)
 
     @property
     def device(self) -> str:
@@ -152,6 +154,7 @@ def decode_arrays(value: Any) -> Any:
 
 
 _GENERATORS: dict[str, Generator] = {}
+ALL_GENERATORS: WeakSet[Generator] = WeakSet()
 _seed: int | None = None
 
 

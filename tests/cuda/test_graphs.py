@@ -172,3 +172,71 @@ def test_graphed_callables(cards):
     first, rest = twice(x)
     assert first.tolist() == (x * 2).tolist() and rest["sum"].item() == x.sum().item()
     assert more(x).tolist() == x.sin().tolist()
+
+
+# Random numbers -----------------------------------------------------------------------------------
+
+
+def drop_twice(x):
+    return F.dropout(x, 0.5) + F.dropout(x, 0.3)
+
+
+def test_dropout_of_replays_is_that_of_eager_calls(cards):
+    x = edutorch.ones(20, device="cuda")
+    cuda.manual_seed(3)
+    eager = [drop_twice(x).tolist() for _ in range(5)]
+    after = edutorch.rand(2, device="cuda").tolist()
+    cuda.manual_seed(3)
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        y = drop_twice(x)
+    masks = []
+    for number in range(5):
+        if number == 2:  # between replays, outside of the graph
+            masks.append(drop_twice(x).tolist())
+            continue
+        g.replay()
+        masks.append(y.tolist())
+    assert masks == eager and len(set(map(str, eager))) == 5
+    assert edutorch.rand(2, device="cuda").tolist() == after
+    cuda.manual_seed(3)
+    g.replay()
+    assert y.tolist() == eager[0]
+    cuda.manual_seed(3)
+    state = cuda.get_rng_state()
+    g.replay()
+    cuda.set_rng_state(state)
+    g.replay()
+    assert y.tolist() == eager[0]
+
+
+def test_graphed_callables_draw_on(cards):
+    sample = edutorch.ones(20, device="cuda", requires_grad=True)
+    graphed = cuda.make_graphed_callables(drop_twice, (sample,))
+    results = []
+    for function in (drop_twice, graphed):
+        cuda.manual_seed(5)
+        masks = []
+        for _ in range(3):
+            x = edutorch.ones(20, device="cuda", requires_grad=True)
+            y = function(x)
+            y.sum().backward()
+            assert x.grad.tolist() == y.tolist()  # the same mask in both directions
+            masks.append(y.tolist())
+        results.append((masks, edutorch.rand(2, device="cuda").tolist()))
+    assert results[0] == results[1]
+
+
+def test_a_failed_capture_draws_nothing(cards):
+    x = edutorch.ones(20, device="cuda")
+    cuda.manual_seed(6)
+    state = cuda.get_rng_state()
+
+    def fail():
+        with cuda.graph(cuda.CUDAGraph()):
+            drop_twice(x)
+            raise KeyError("halfway")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert edutorch.equal(cuda.get_rng_state(), state)

@@ -29,6 +29,7 @@ class Cudnn:
 
     def __init__(self, real: Any) -> None:
         self.real, self.streams, self.graphs = real, dict[int, int](), list[Any]()
+        self.refused = set[str]()  # nodes that it has no engine for
         stand_in = self
 
         class Graph(real.pygraph):
@@ -39,6 +40,8 @@ class Cudnn:
                 assert all(mode in real.heur_mode.__members__.values() for mode in heuristics)
                 for node in self.nodes:
                     check_node(real, node)
+                    if node.name.partition(".")[0] in stand_in.refused:
+                        raise real.cudnnGraphNotSupportedError("no engine")
                 stand_in.graphs.append(self)
 
             def get_workspace_size(self, *args: Any) -> int:
@@ -68,7 +71,10 @@ def check_node(real: Any, node: Any) -> None:
     names = set(node.params) | set(node.inputs)
     if name not in ("bias", "relu"):
         assert names <= known, f"{name} has no argument {names - known}"
-    for tensor in (*node.inputs.values(), *node.outputs.values()):
+    if name.startswith("batchnorm"):  # its lowering needs all of them, though Python does not
+        required = set(re.findall(r"(\w+): cudnn\._compiled_module\.tensor[,)]", text))
+        assert required <= names, f"{name} needs {required - names}"
+    for tensor in filter(None, (*node.inputs.values(), *node.outputs.values())):
         assert tensor.is_virtual or len(tensor.dim) == len(tensor.stride)
 
 
@@ -81,6 +87,11 @@ def run(stand_in: Cudnn, graph: Any, pack: Any, workspace: Any, handle: Any) -> 
     assert {tensor.uid for tensor in pack} == needed, "not every input and output has an address"
     addresses = {tensor.uid: value.data_ptr() for tensor, value in pack.items()}
     assert workspace.data_ptr()
+    # Numbers of the host are read by the call itself, not by a replay of it.
+    scalars = {
+        tensor.uid: float(memory(addresses[tensor.uid], (1,), (1,), np.float32)[0])
+        for tensor in pack if tensor.is_pass_by_value
+    }  # fmt: skip
 
     def array(tensor: Any) -> np.ndarray:
         address = addresses[tensor.uid]
@@ -90,14 +101,15 @@ def run(stand_in: Cudnn, graph: Any, pack: Any, workspace: Any, handle: Any) -> 
         return memory(address, tuple(tensor.dim), tuple(tensor.stride), types_[name])
 
     def work() -> None:
-        values: dict[int, np.ndarray] = {}
+        values: dict[int, Any] = dict(scalars)
         for node in nodes:
             inputs = {
                 name: values[t.uid] if t.uid in values else np.asarray(array(t), np.float32)
                 for name, t in node.inputs.items()
             }  # fmt: skip
             results = COMPUTE[node.name.partition(".")[0]](inputs, node.params, node.outputs)
-            for tensor, value in zip(node.outputs.values(), results, strict=False):
+            outputs = [tensor for tensor in node.outputs.values() if tensor is not None]
+            for tensor, value in zip(outputs, results, strict=False):
                 values[tensor.uid] = value
                 if not tensor.is_virtual:
                     array(tensor)[...] = value
@@ -168,7 +180,39 @@ def sdpa_backward(inputs: Any, params: Any, outputs: Any) -> list[Any]:
     return [by_scores @ k, by_scores.swapaxes(2, 3) @ q, weights.swapaxes(2, 3) @ g]
 
 
+def statistics(x: Any) -> tuple[Any, Any]:
+    return x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
+
+
+def batchnorm(inputs: Any, params: Any, outputs: Any) -> list[Any]:
+    x, before, share = inputs["input"], inputs["in_running_mean"], inputs["momentum"]
+    mean, variance = statistics(x)
+    inverse = 1 / np.sqrt(variance + inputs["epsilon"])
+    y = (x - mean) * inverse * inputs["scale"] + inputs["bias"]
+    after = (1 - share) * inputs["in_running_var"] + share * variance
+    return [y, mean, inverse, (1 - share) * before + share * mean, after]
+
+
+def batchnorm_inference(inputs: Any, params: Any, outputs: Any) -> list[Any]:
+    x = (inputs["input"] - inputs["mean"]) * inputs["inv_variance"]
+    return [x * inputs["scale"] + inputs["bias"]]
+
+
+def batchnorm_backward(inputs: Any, params: Any, outputs: Any) -> list[Any]:
+    g, x, axes = inputs["grad"], inputs["input"], (0, 2, 3)
+    mean, variance = statistics(x)
+    np.testing.assert_allclose(inputs["mean"], mean, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(inputs["inv_variance"] ** -2, variance, rtol=1e-2, atol=1e-3)
+    z = (x - inputs["mean"]) * inputs["inv_variance"]
+    h = g * inputs["scale"]
+    rest = h - h.mean(axes, keepdims=True) - z * (h * z).mean(axes, keepdims=True)
+    sums = (g * z).sum(axes, keepdims=True), g.sum(axes, keepdims=True)
+    return [rest * inputs["inv_variance"], *sums]
+
+
 COMPUTE = {
     "conv_fprop": conv_fprop, "conv_dgrad": conv_dgrad, "conv_wgrad": conv_wgrad,
     "bias": pointwise, "relu": pointwise, "sdpa": sdpa, "sdpa_backward": sdpa_backward,
+    "batchnorm": batchnorm, "batchnorm_inference": batchnorm_inference,
+    "batchnorm_backward": batchnorm_backward,
 }  # fmt: skip

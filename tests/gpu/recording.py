@@ -147,6 +147,10 @@ class Stream:
         assert isinstance(event, Event)
         self.waits += 1
 
+    def synchronize(self) -> None:
+        if RECORDER.operations is not None:
+            raise CUDARuntimeError("the host waits while a step is captured")
+
     def record(self, event: Event | None = None) -> Event:
         return event or Event()
 
@@ -230,6 +234,7 @@ class Runtime:
     """The part of `cupy.cuda.runtime` that steps use."""
 
     CUDARuntimeError = CUDARuntimeError
+    streamCaptureModeRelaxed = 2
 
 
 class Memory:

@@ -23,6 +23,9 @@ from edutorch import dtypes
 from edutorch.kernels.gpu.matmul import Bindings
 from tests.gpu.recording import RECORDER
 
+NOT_SUPPORTED = 15
+"""CUBLAS_STATUS_NOT_SUPPORTED."""
+
 INTEGERS = {"intptr_t", "int", "size_t", "uint64_t", "int64_t"}
 
 
@@ -84,6 +87,7 @@ class CublasLt:
         self.counter = itertools.count(1000)
         self.made: dict[int, dict[str, Any]] = {}
         self.products: list[str] = []  # the epilogue of each product
+        self.refused: set[str] = set()  # epilogues that it has no algorithm for
 
     def make(self, **attributes: Any) -> int:
         number = next(self.counter)
@@ -142,7 +146,13 @@ class CublasLt:
     ) -> None:  # fmt: skip
         assert RECORDER.operations is None, "an algorithm is chosen while a step is captured"
         assert self.made[light_handle]["role"] == "handle"
-        self.shapes(operation_desc, adesc, bdesc, ddesc)
+        _, _, k = self.shapes(operation_desc, adesc, bdesc, ddesc)
+        name = self.lt.Epilogue(self.made[operation_desc]["EPILOGUE"]).name
+        if name in self.refused:
+            raise not_supported(self.lt)
+        assert k > 1 or not name.startswith(("DRELU", "DGELU", "BGRAD")), f"{name} with k = 1"
+        is_double = self.made[adesc]["type"] == self.data.CUDA_R_64F
+        assert not is_double or name in ("DEFAULT", "BIAS"), f"{name} in float64"
         assert {self.made[preference][f"MIN_ALIGNMENT_{name}_BYTES"] for name in "ABCD"} == {16}
         dtype = self.lt.matmul_heuristic_result_dtype
         buffer = (ctypes.c_uint8 * dtype.itemsize).from_address(heuristic_results_array)
@@ -196,6 +206,9 @@ class CublasLt:
             y = first.astype(wide) @ second.astype(wide)
             out = self.matrix(d, ddesc)
             out[...] = self.finish(name, plan, y, out.dtype)
+            if name == "BGRADB":  # over the axis that the product sums over
+                total = memory(plan["BIAS_POINTER"], (out.shape[2],), (1,), out.dtype)
+                total[...] = second.astype(wide)[0].sum(0)
 
         RECORDER.launch("cublasLtMatmul", stream, work)
 
@@ -203,6 +216,7 @@ class CublasLt:
         """Apply the epilogue to a product by columns."""
         rows = y.shape[1]
         if "BIAS" in name:
+            assert plan["BIAS_POINTER"] % 16 == 0, "the bias is not aligned to 16 bytes"
             y = y + memory(plan["BIAS_POINTER"], (rows, 1), (1, 1), dtype).astype(y.dtype)
         if "AUX" in name or (name.startswith("D") and name != "DEFAULT"):
             y = self.with_aux(name, plan, y[0], dtype)[None]
@@ -210,7 +224,7 @@ class CublasLt:
             y = np.maximum(y, 0)
         elif "GELU" in name:
             y = gelu(y)
-        if "BGRAD" in name:
+        if name.endswith("_BGRAD"):
             memory(plan["BIAS_POINTER"], (rows,), (1,), dtype)[...] = y[0].sum(1)
         return y
 
@@ -234,6 +248,18 @@ class CublasLt:
             return y * gelu_slope(kept.astype(y.dtype))
         kept[...] = y
         return gelu(y)
+
+
+def not_supported(lt: Any) -> Exception:
+    """Return the library's error; its own constructor would ask the library for the text."""
+
+    class NotSupported(lt.cuBLASLtError):
+        status = NOT_SUPPORTED
+
+        def __init__(self) -> None:
+            Exception.__init__(self, "CUBLAS_STATUS_NOT_SUPPORTED")
+
+    return NotSupported()
 
 
 def gelu(x: np.ndarray) -> np.ndarray:

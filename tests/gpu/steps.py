@@ -13,14 +13,14 @@ from edutorch.nn import functional as F
 class Block(nn.Module):
     """A block of a GPT: attention and a small MLP, each with a norm and a way around it."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, approximate: str = "none") -> None:
         super().__init__()
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         # Without a bias: the keys' would have a gradient of 0, of which Adam sees the rounding.
         self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
         self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+            nn.Linear(width, 4 * width), nn.GELU(approximate), nn.Linear(4 * width, width)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -35,10 +35,10 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     """Two blocks over 11 characters."""
 
-    def __init__(self) -> None:
+    def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.token, self.place = nn.Embedding(11, 16), nn.Embedding(8, 16)
-        self.blocks = nn.Sequential(Block(16, 2), Block(16, 2))
+        self.blocks = nn.Sequential(*(Block(16, 2, approximate) for _ in range(2)))
         self.norm, self.head = nn.LayerNorm(16), nn.Linear(16, 11, bias=False)
 
     def forward(self, index: Tensor) -> Tensor:
@@ -58,9 +58,9 @@ class Rnn(nn.Module):
         return self.head(self.lstm(x)[0][:, -1])
 
 
-def mlp() -> nn.Module:
+def mlp(approximate: str = "none") -> nn.Module:
     return nn.Sequential(
-        nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 16), nn.GELU(), nn.Linear(16, 3)
+        nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 16), nn.GELU(approximate), nn.Linear(16, 3)
     )
 
 
@@ -73,6 +73,7 @@ def cnn() -> nn.Module:
 
 def batch(name: str, count: int) -> tuple[Tensor, Tensor]:
     """Return a batch of the size `count` for a network, on the CPU."""
+    name = name.partition(" ")[0]
     if name == "gpt":
         return torch.randint(0, 11, (count, 8)), torch.randint(0, 11, (count * 8,))
     shape = {"mlp": (12,), "cnn": (1, 8, 8), "lstm": (6, 5)}[name]
@@ -83,6 +84,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any]]] = {
     "mlp": (mlp, lambda parameters: optim.Adam(parameters, lr=0.01)),
     "cnn": (cnn, lambda parameters: optim.SGD(parameters, lr=0.05, momentum=0.9)),
     "gpt": (Gpt, lambda parameters: optim.AdamW(parameters, lr=0.003)),
+    "mlp tanh": (lambda: mlp("tanh"), lambda parameters: optim.Adam(parameters, lr=0.01)),
+    "gpt tanh": (lambda: Gpt("tanh"), lambda parameters: optim.AdamW(parameters, lr=0.003)),
     "lstm": (Rnn, lambda parameters: optim.Adam(parameters, lr=0.01)),
 }
 """By name, a network and its optimizer."""

@@ -7,7 +7,6 @@ is its definition; with "libraries" products are cuBLASLt's and convolutions cuD
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,12 @@ import pytest
 import edutorch as torch
 from edutorch import nn
 from edutorch.backends import strict_array
-from edutorch.backends.cards import CardRandom
-from edutorch.backends.philox_device import DeviceRandom
-from edutorch.backends.strict import StrictBackend
 from edutorch.compilation.captured_step import CaptureMemoryError, use_graph_driver
 from edutorch.compilation.cuda_graphs import CupyGraphs
-from edutorch.kernels.gpu.cudnn import use_cudnn
-from edutorch.kernels.gpu.matmul import use_bindings
 from edutorch.kernels.gpu.module import use_launcher
 from edutorch.ops import gather_scatter
 from tests.gpu.fibers import FiberLauncher
+from tests.gpu.libraries import use_device_random, use_libraries
 from tests.gpu.recording import (
     GRAPHS,
     RECORDER,
@@ -51,32 +46,8 @@ def computed(request: pytest.FixtureRequest, recorded: None) -> Iterator[Any]:
     if request.param == "definitions":
         yield None
         return
-    from tests.gpu.cudnn_stand_in import cudnn
-    from tests.gpu.stand_ins import cublas_lt
-
-    bindings, library = cublas_lt()
-    with ExitStack() as stack:
-        stack.enter_context(use_device_random())
-        stack.enter_context(use_bindings(bindings))
-        stack.enter_context(use_cudnn(cudnn()))
-        stack.enter_context(
-            use_launcher(RecordedLauncher(FiberLauncher(orders=(0,), flags=("-O0",))))
-        )
+    with use_libraries() as library:
         yield library
-
-
-@contextmanager
-def use_device_random() -> Iterator[None]:
-    """Let the strict device draw as a GPU does: by kernels, from a state in its memory."""
-
-    def generator(self: StrictBackend, seed: int) -> CardRandom:
-        return CardRandom(DeviceRandom(self.xp, seed), self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StrictBackend, "generator", generator)
-        torch.manual_seed(0)
-        yield
-    torch.manual_seed(0)
 
 
 def assert_equal_steps(name: str, count: int, **settings: Any) -> Any:
@@ -105,7 +76,7 @@ def range_checks_wait() -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", [*(name for name in NETWORKS if name != "gpt"),
+    "name", [*(name for name in NETWORKS if "gpt" not in name and "tanh" not in name),
              pytest.param("gpt", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_step_is_captured_and_equals_eager(

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import edutorch as torch
+from edutorch.backends.cupy import CupyBackend
+from edutorch.backends.strict import StrictBackend
 from edutorch.kernels.gpu.cudnn import (
     Window,
     attention_backward,
@@ -19,6 +21,7 @@ from edutorch.kernels.gpu.cudnn import (
 from edutorch.kernels.gpu.module import use_launcher
 from edutorch.nn import functional as F
 from tests.gpu.cudnn_stand_in import Cudnn, cudnn
+from tests.gpu.fibers import FiberLauncher
 from tests.gpu.recording import recording
 
 
@@ -74,6 +77,42 @@ def test_conv2d(library: Cudnn, name: str, dtype: torch.dtype) -> None:
     assert names(library) == ["conv_fprop", "conv_dgrad", "conv_wgrad"]
     compare(lambda x, w, b: F.conv2d(x, w, b, **settings), x, w, b, tolerance=tolerance)
     assert len(library.graphs) == 3  # one for each shape
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_backward_in_sixteen_bits(
+    library: Cudnn, name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradients stay in 16 bits, as on a GPU; cuDNN adds them up in float32."""
+    monkeypatch.setattr(StrictBackend, "half_products", CupyBackend.half_products)
+    torch.manual_seed(0)
+    x_shape, w_shape, settings = CASES[name]
+    x, w, b = (torch.randn(*s).to(dtype) for s in (x_shape, w_shape, w_shape[:1]))
+    tolerance = 4e-3 if dtype is torch.float16 else 3e-2
+    compare(lambda x, w, b: F.conv2d(x, w, b, **settings), x, w, b, tolerance=tolerance)
+    assert names(library) == ["conv_fprop", "conv_dgrad", "conv_wgrad"]
+    expected = library.data_type.HALF if dtype is torch.float16 else library.data_type.BFLOAT16
+    for graph in library.graphs:
+        tensors = [*graph.nodes[0].inputs.values(), *graph.nodes[-1].outputs.values()]
+        assert {tensor.data_type for tensor in tensors} == {expected}
+        assert {node.compute_data_type for node in graph.nodes} == {library.data_type.FLOAT}
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 9), (1, 2, 4, 5, 4)])
+def test_other_convolutions_in_sixteen_bits(
+    library: Cudnn, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one axis, which is left to the definition, of three, and transposed."""
+    monkeypatch.setattr(StrictBackend, "half_products", CupyBackend.half_products)
+    torch.manual_seed(4)
+    axes = len(shape) - 2
+    x, w = torch.randn(*shape).bfloat16(), torch.randn(3, 2, *(2,) * axes).bfloat16()
+    with use_launcher(FiberLauncher(orders=(0,), flags=("-O0",))):
+        compare(F.conv1d if axes == 1 else F.conv3d, x, w, tolerance=3e-2)
+        transposed = F.conv_transpose1d if axes == 1 else F.conv_transpose3d
+        compare(transposed, x, w.transpose(0, 1), tolerance=3e-2)
+    assert bool(library.graphs) == (axes == 3)
 
 
 def test_conv3d_and_transposed(library: Cudnn) -> None:

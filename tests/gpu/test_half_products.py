@@ -15,11 +15,12 @@ from edutorch.backends.strict import StrictBackend
 
 KEYS = [
     "linear", "linear/input", "linear/weight", "attention_forward", "attention_forward/joint_vjp",
+    "conv2d", "conv_transpose_nd", "conv_weight_grad",
 ]  # fmt: skip
 
 
 def gradients() -> list[Any]:
-    """Return gradients of a layer, of attention and of a product, in bfloat16."""
+    """Return gradients of layers, of attention and of a product, in bfloat16."""
     torch.manual_seed(0)
     inputs = [torch.randn(*shape).bfloat16().to("strict") for shape in ((5, 4), (1, 2, 3, 4))]
     x, q = (tensor.requires_grad_() for tensor in inputs)
@@ -27,7 +28,9 @@ def gradients() -> list[Any]:
     layer(x).sum().backward()
     nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
     (x @ x.transpose(0, 1)).sum().backward()
-    return [tensor.grad.float().tolist() for tensor in (layer.weight, x, q)]
+    conv = nn.Conv2d(2, 3, 2).to("strict").bfloat16()
+    conv(q).square().sum().backward()
+    return [tensor.grad.float().tolist() for tensor in (layer.weight, x, q, conv.weight)]
 
 
 def test_the_device_decides(monkeypatch: pytest.MonkeyPatch) -> None:

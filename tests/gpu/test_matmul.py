@@ -11,7 +11,12 @@ import edutorch as torch
 from edutorch import backends, dtypes
 from edutorch.backends.strict_array import StrictArray
 from edutorch.kernels.gpu import matmul
-from edutorch.kernels.gpu.matmul import product, product_gradient, use_bindings
+from edutorch.kernels.gpu.matmul import (
+    product,
+    product_gradient,
+    use_bindings,
+    weight_gradient,
+)
 from tests.gpu.recording import recording
 from tests.gpu.stand_ins import CublasLt, cublas_lt, gelu, gelu_slope
 
@@ -118,6 +123,38 @@ def test_bias_and_activation(library: CublasLt, activation: str, name: str) -> N
     check(total, wanted.sum(0), 4 * tolerance)
     upper = activation.upper()
     assert library.products == [f"{upper}_BIAS", f"{upper}_AUX_BIAS", f"D{upper}_BGRAD"]
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_gradients_of_weight_and_bias(library: CublasLt, name: str) -> None:
+    dtype, tolerance = TYPES[name]
+    random = np.random.default_rng(7)
+    g, x = array(random, (6, 4), dtype), array(random, (6, 9), dtype)
+    weight, bias = weight_gradient(g, x)
+    wide = [factor._values.astype(np.float64) for factor in (g, x)]
+    check(weight, wide[0].T @ wide[1], 2 * tolerance)
+    check(bias, wide[0].sum(0), 2 * tolerance)
+    assert library.products == ["BGRADB"]
+
+
+def test_epilogues_that_the_library_does_not_have(library: CublasLt) -> None:
+    random = np.random.default_rng(8)
+    library.refused = {"RELU_BIAS"}
+    x, w, b = (array(random, shape, np.float32) for shape in ((6, 5), (5, 9), (9,)))
+    assert product(x, w, b, "relu") is None
+    assert product(x, w, b) is not None
+    wide = [array(random, shape, np.float64) for shape in ((6, 5), (5, 9), (9,))]
+    assert product(*wide, "relu") is None  # of float64: products alone
+    one = array(random, (6, 1), np.float32)
+    assert weight_gradient(array(random, (1, 4), np.float32), one[:1]) is None
+    assert product_gradient(one, array(random, (1, 4), np.float32), one, "relu") is None
+
+
+def test_a_bias_that_is_not_aligned(library: CublasLt) -> None:
+    random = np.random.default_rng(9)
+    x, w = array(random, (6, 5), np.float32), array(random, (5, 9), np.float32)
+    bias = array(random, (10,), np.float32)[1:]
+    check(product(x, w, bias), x._values @ w._values + bias._values, 1e-5)
 
 
 def test_tf32_is_asked_for_only_if_it_is_allowed(library: CublasLt) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from ... import backends
 from ...backends.numpy import Array
 from ...nn.functional import normalization
+from . import cudnn_norms
 from .module import blocks_for, launch
 from .row_launch import MAX_ROWS, is_supported, module_for, row_threads, wide_type
 
@@ -82,14 +83,16 @@ def normalize(
 
 
 def normalize_backward(
-    g: Array, input: Array, weight: Array | None, bias: Array | None, groups: int | None, eps: float
-) -> tuple[Any, Any, Any] | None:
-    """Compute the gradients of input, weight and bias; the moments are computed again."""
+    g: Array, input: Array, weight: Array | None, bias: Array | None, groups: int | None,
+    eps: float, moments: Array | None = None,
+) -> tuple[Any, Any, Any] | None:  # fmt: skip
+    """Compute the gradients of input, weight and bias; the moments are computed again if needed."""
     if g.__class__ is not input.__class__ or not fits(input, groups, g, weight, bias):
         return None
     xp, sets, number = backends.of(input).xp, Sets.of(input.shape, groups), wide_type(input.dtype)
     x, gradient = xp.ascontiguousarray(input), xp.ascontiguousarray(g)
-    moments, means = moments_of(x, sets, eps), xp.empty((sets.sets, 2), number)
+    moments = moments_of(x, sets, eps) if moments is None else moments
+    means = xp.empty((sets.sets, 2), number)
     grad_input, module = xp.empty(x.shape, x.dtype), module_for("channel_norms", x.dtype.name)
     arrays = gradient, x, moments, x if weight is None else xp.ascontiguousarray(weight), means
     sizes = sets.as_integers("samples", "sets", "inner", "channels", "spatial")
@@ -108,11 +111,27 @@ def normalize_backward(
     return grad_input, None if absent[0] else grad_weight, None if absent[1] else grad_bias
 
 
+def image_gradients(
+    g: Array, input: Array, weight: Array | None, bias: Array | None, moments: Array
+) -> tuple[Any, Any, Any] | None:
+    """Compute the gradients of batch norm of images by cuDNN, or return None.
+
+    Those of the parameters are of float32, as the rule's own are.
+    """
+    made = cudnn_norms.batch_norm_backward(g, input, weight, moments)
+    if made is None:
+        return None
+    return made[0], None if weight is None else made[1], None if bias is None else made[2]
+
+
 @normalization.native_batch_norm.kernel("cuda", min_size=0)
 def native_batch_norm() -> Run:
-    """Make batch norm, with the mean and the variance of each channel."""
+    """Make batch norm, with the mean and the variance of each channel: cuDNN's for images."""
 
     def run(input: Array, weight: Array | None, bias: Array | None, eps: float) -> Any:
+        made = cudnn_norms.batch_norm(input, weight, bias, eps)
+        if made is not None:
+            return made[0], *(array.astype(input.dtype, copy=False) for array in made[1:])
         result = normalize(input, weight, bias, None, eps)
         if result is None:
             return None
@@ -122,10 +141,26 @@ def native_batch_norm() -> Run:
     return run
 
 
+@normalization.BATCH_NORM_BY_STATISTICS.kernel("cuda", min_size=0)
+def batch_norm_by_statistics() -> Run:
+    """Make batch norm by running statistics: cuDNN's for images."""
+    return cudnn_norms.batch_norm_by_statistics
+
+
 @normalization.native_batch_norm.kernel("cuda", "joint_vjp", min_size=0)
 def native_batch_norm_joint_vjp() -> Run:
-    """Make the gradients of batch norm."""
-    return lambda g, input, weight, bias, eps: normalize_backward(g, input, weight, bias, None, eps)
+    """Make the gradients of batch norm: cuDNN's for images."""
+
+    def run(g: Array, input: Array, weight: Array | None, bias: Array | None, eps: float) -> Any:
+        if g.__class__ is not input.__class__ or not fits(input, None, g):
+            return None
+        x = backends.of(input).xp.ascontiguousarray(input)
+        moments = moments_of(x, Sets.of(x.shape, None), eps)
+        return image_gradients(g, x, weight, bias, moments) or normalize_backward(
+            g, x, weight, bias, None, eps, moments
+        )
+
+    return run
 
 
 @normalization.native_group_norm.kernel("cuda", min_size=0)

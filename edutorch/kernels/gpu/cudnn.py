@@ -82,17 +82,34 @@ class Spec(NamedTuple):
 
     Attributes:
         shape, strides: strides are in elements.
+        is_host: whether it is a number of the host, which each call hands over.
     """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
+    is_host: bool = False
 
     @classmethod
-    def of(cls, array: Array) -> Spec:
-        """Return the spec of an array."""
+    def of(cls, array: Array | Host) -> Spec:
+        """Return the spec of an array or number."""
+        if isinstance(array, Host):
+            return cls((1, 1, 1, 1), (1, 1, 1, 1), "float32", True)
         item = array.dtype.itemsize
         return cls(tuple(array.shape), tuple(s // item for s in array.strides), array.dtype.name)
+
+
+class Host:
+    """A number of the host, in float32, as cuDNN takes it: an address in the host's memory."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, value: float) -> None:
+        self.array = np.array(value, np.float32)
+
+    def data_ptr(self) -> int:
+        """Return the address of the number."""
+        return self.array.ctypes.data
 
 
 class Address:
@@ -130,7 +147,7 @@ class CudnnGraph:
         self.inputs = {
             name: self.graph.tensor(
                 name=name, dim=list(spec.shape), stride=list(spec.strides),
-                data_type=types.__members__[TYPES[spec.dtype]],
+                data_type=types.__members__[TYPES[spec.dtype]], is_pass_by_value=spec.is_host,
             )
             for name, spec in inputs.items()
         }  # fmt: skip
@@ -138,11 +155,14 @@ class CudnnGraph:
         self.graph.build([module.heur_mode.A, module.heur_mode.FALLBACK])
         self.workspace = int(self.graph.get_workspace_size())
 
-    def run(self, inputs: dict[str, Array], outputs: dict[str, Array]) -> None:
+    def run(self, inputs: dict[str, Array | Host], outputs: dict[str, Array]) -> None:
         """Compute, on the current stream."""
-        backend = backends.of(next(iter(inputs.values())))
+        backend = backends.of(next(iter(outputs.values())))
         space = backend.xp.empty((max(self.workspace, 1),), np.uint8)
-        pack = {self.inputs[name]: Address(array) for name, array in inputs.items()}
+        pack = {
+            self.inputs[name]: array if isinstance(array, Host) else Address(array)
+            for name, array in inputs.items()
+        }
         pack |= {self.outputs[name]: Address(array) for name, array in outputs.items()}
         self.module.set_stream(self.handle, backend.xp.cuda.get_current_stream().ptr)
         self.graph.execute(pack, Address(space), handle=self.handle)
@@ -161,20 +181,20 @@ def graph_of(
 
 
 def run_graph(
-    build: Builder, inputs: dict[str, Array], settings: tuple[Any, ...],
+    build: Builder, inputs: dict[str, Any], settings: tuple[Any, ...],
     outputs: dict[str, tuple[tuple[int, ...], Any]],
 ) -> dict[str, Any] | None:  # fmt: skip
     """Compute by a graph of cuDNN; return its outputs by name, or None where there is no graph.
 
     Args:
+        inputs: arrays, of which the first has the dtype that counts, and numbers (`Host`).
         outputs: the shape and dtype of each.
     """
     backend = backends.of(next(iter(inputs.values())))
-    if cudnn_for(backend) is None or any(
-        array.dtype.name not in TYPES for array in inputs.values()
-    ):
+    arrays = [array for array in inputs.values() if not isinstance(array, Host)]
+    if cudnn_for(backend) is None or any(array.dtype.name not in TYPES for array in arrays):
         return None
-    if not all(array.size for array in inputs.values()):
+    if not all(array.size for array in arrays):
         return None
     specs = tuple((name, Spec.of(array)) for name, array in inputs.items())
     graph = graph_of(backend.device_name, build, specs, settings)

@@ -3,7 +3,7 @@
 CuPy's own products may not be captured in a CUDA graph, take no bfloat16 in batches, and copy
 float16 to float32. These may, do, and do not. A product can add a bias to each row and apply ReLU
 or GELU (tanh) before it is written, and its counterpart in backward multiplies by their derivative
-and sums the gradient of the bias.
+and sums the gradient of the bias. The product that is the gradient of a weight can sum it as well.
 
 cuBLASLt knows matrices by columns. The memory of a matrix by rows is that of its transpose by
 columns, so that y = a·b is computed as yᵀ = bᵀ·aᵀ: no element is moved, and what is one per column
@@ -27,13 +27,18 @@ from ...backends import cuda as switches
 from ...backends.numpy import Array
 from ...nn import functional
 
-__all__ = ["Bindings", "Epilogue", "product", "product_gradient", "use_bindings"]
+__all__ = [
+    "Bindings", "Epilogue", "product", "product_gradient", "use_bindings", "weight_gradient",
+]  # fmt: skip
 
 WORKSPACE_BYTES = 32 << 20
 """The most memory that an algorithm may take besides its matrices: NVIDIA's advice for sm_90."""
 
 ALIGNMENT = 16
 """Addresses divisible by this let cuBLASLt load 16 bytes at a time."""
+
+NOT_SUPPORTED = 15
+"""The status of a product that cuBLASLt has no algorithm for."""
 
 Run = Callable[..., Any]
 
@@ -50,10 +55,14 @@ class Epilogue(NamedTuple):
     """What happens to a product before it is written.
 
     Args:
-        activation: "", "relu" or "gelu" (the one by tanh).
+        activation: "", "relu" or "gelu". NVIDIA's text says "GELU" only, but its function is the
+            form by tanh: PyTorch (`_addmm_activation`) and XLA (`kBiasThenGeLUApproximate`) use it
+            for that one alone. So the exact one, by erf, must not be computed by it.
         bias: whether a bias is added; in backward, whether its gradient is summed.
         aux: whether what the derivative needs is kept.
-        is_gradient: whether the product is multiplied by the derivative of the activation.
+        is_gradient: whether the product is multiplied by the derivative of the activation. Without
+            an activation it is the gradient of a weight, whose right factor (in cuBLASLt's order)
+            is the gradient that the bias's is summed from.
     """
 
     activation: str = ""
@@ -64,6 +73,8 @@ class Epilogue(NamedTuple):
     @property
     def name(self) -> str:
         """The name in cuBLASLt's enumeration."""
+        if self.is_gradient and not self.activation:
+            return "BGRADB"
         if self.is_gradient:
             return f"D{self.activation.upper()}" + "_BGRAD" * self.bias
         parts = [self.activation.upper(), "AUX" * self.aux, "BIAS" * self.bias]
@@ -170,6 +181,13 @@ def readable(array: Array) -> tuple[Array, Matrix]:
     return array, matrix
 
 
+def aligned(array: Array) -> Array:
+    """Return a vector at an address that cuBLASLt can read 16 bytes from: itself, or a copy."""
+    backend = backends.of(array)
+    is_dense = array.flags.c_contiguous and backend.address(array) % ALIGNMENT == 0
+    return array if is_dense else array.copy()
+
+
 # One product --------------------------------------------------------------------------------------
 
 
@@ -207,7 +225,7 @@ class Plan:
         self.d = self.layout(result, data, batch)
         number = np.float64 if key.dtype == "float64" else np.float32
         self.one, self.zero = np.array(1, number), np.array(0, number)
-        if key.epilogue.aux or key.epilogue.is_gradient:
+        if key.epilogue.aux or (key.epilogue.is_gradient and key.epilogue.activation):
             self.set("EPILOGUE_AUX_LD", aux_stride(key))
         self.workspace, self.lock = 0, threading.Lock()
         self.choose_algorithm()
@@ -249,11 +267,17 @@ class Plan:
             )
         self.algorithm = np.zeros(1, lt.matmul_heuristic_result_dtype)
         chosen = np.zeros(1, np.int32)
-        lt.matmul_algo_get_heuristic(
-            self.handle, self.desc, self.a, self.b, self.d, self.d, preference, 1,
-            self.algorithm.ctypes.data, chosen.ctypes.data,
-        )  # fmt: skip
-        lt.matmul_preference_destroy(preference)
+        try:
+            lt.matmul_algo_get_heuristic(
+                self.handle, self.desc, self.a, self.b, self.d, self.d, preference, 1,
+                self.algorithm.ctypes.data, chosen.ctypes.data,
+            )  # fmt: skip
+        except lt.cuBLASLtError as error:
+            if error.status != NOT_SUPPORTED:
+                raise
+            chosen[0] = 0  # such as an epilogue that it does not have for these matrices
+        finally:
+            lt.matmul_preference_destroy(preference)
         self.is_usable = bool(chosen[0])
         self.workspace = int(self.algorithm["workspace_size"][0])
 
@@ -303,8 +327,8 @@ def aux_like(key: Key, backend: Backend, dtype: Any) -> Array:
     """Return memory for what the derivative needs: one bit, or one value, of each element."""
     shape = (key.left.rows, aux_stride(key))
     if key.epilogue.activation == "relu":
-        return backend.xp.zeros((shape[0], shape[1] // 8), np.uint8)
-    return backend.xp.zeros(shape, dtype)
+        return backend.xp.empty((shape[0], shape[1] // 8), np.uint8)
+    return backend.xp.empty(shape, dtype)
 
 
 @functools.cache
@@ -323,6 +347,9 @@ def find_plan(bindings: Bindings, key: Key) -> Plan:
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
+EPILOGUE_DTYPES = DTYPES[:3]
+"""What activations and gradients are computed for: of float64, cuBLASLt has products alone."""
+
 
 def plan_of(left: Array, right: Array, epilogue: Epilogue = PLAIN) -> tuple[Any, ...] | None:
     """Return the plan of a product with its arrays as it reads them, or None without one."""
@@ -332,6 +359,10 @@ def plan_of(left: Array, right: Array, epilogue: Epilogue = PLAIN) -> tuple[Any,
     if bindings is None or name not in DTYPES or right.dtype.name != name:
         return None
     if not left.size or not right.size:
+        return None
+    if (epilogue.activation or epilogue.is_gradient) and name not in EPILOGUE_DTYPES:
+        return None
+    if epilogue.is_gradient and left.shape[-1] == 1:  # older versions refuse sums of one product
         return None
     left, first = readable(left)
     right, second = readable(right)
@@ -369,7 +400,7 @@ def product(
     shape = (*left.shape[:-1], right.shape[-1])
     y = backend.xp.empty(shape, left.dtype)
     kept = aux_like(plan.key, backend, left.dtype) if aux else None
-    plan.run(first, second, y, None if bias is None else bias.reshape(-1), kept)
+    plan.run(first, second, y, None if bias is None else aligned(bias.reshape(-1)), kept)
     return (y, kept) if aux else y
 
 
@@ -393,6 +424,24 @@ def product_gradient(
     total = backend.xp.empty((weight.shape[1],), g.dtype) if bias else None
     plan.run(first, second, y, total, aux)
     return (y, total) if bias else y
+
+
+def weight_gradient(g: Array, x: Array) -> Any:
+    """Return the gradients of the weight and of the bias of y = x Wᵀ + b in one product; or None.
+
+    Args:
+        g: (n, m), the gradient of y.
+        x: (n, k).
+    """
+    chosen = plan_of(g.T, x, Epilogue(bias=True, is_gradient=True))
+    if chosen is None:
+        return None
+    plan, first, second = chosen
+    backend = backends.of(g)
+    y = backend.xp.empty((g.shape[1], x.shape[1]), g.dtype)
+    total = backend.xp.empty((g.shape[1],), g.dtype)
+    plan.run(first, second, y, total, None)
+    return y, total
 
 
 # In the slots of ops -----------------------------------------------------------------------------

@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy
 
+from ... import backends
+from ...backends import kernel_registry
 from ...backends.numpy import Array, Namespace
 from ...core.composed import recorded_as, takes_out
 from ...core.error_messages import wrong_argument
 from ...core.precision import composed_in_float32, widen
-from ...core.tensor import Tensor
+from ...core.tensor import PLAIN_TENSORS, Tensor, wrap
 from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
-from ...modes import no_grad
+from ...modes import NO_GRAD, current, no_grad
 from ...ops import clamp, mean, reshape, rsqrt, sum, var
 from ...ops.reduction import mean_of
 from ...ops.statistics import vector_norm
@@ -28,6 +30,9 @@ from .distance import is_extreme, scale_by_max
 from .op_decorators import ArrayOrTensor, SettingError, layer
 from .padding import pad
 from .pooling import avg_pool_nd
+
+BATCH_NORM_BY_STATISTICS = kernel_registry.slot("BATCH_NORM_BY_STATISTICS", "cuda")
+"""Batch norm in evaluation as one kernel, which a device may have."""
 
 Dims = tuple[int, ...]
 GRADIENTS = {
@@ -317,6 +322,10 @@ def normalize_by_running_stats(
     eps: float,
 ) -> Tensor:  # fmt: skip
     """Normalise each channel by its running averages: one scale and one shift per channel."""
+    tensors = input, mean, variance, weight, bias
+    y = by_running_stats_on_device(tensors, eps) if current() is NO_GRAD else None
+    if y is not None:
+        return y
     if variance.dtype.category < 2:  # bool and integer statistics
         mean, variance = mean.to(input.dtype), variance.to(input.dtype)
     if variance.dtype.itemsize == 2:  # one rounding, at the end
@@ -325,6 +334,18 @@ def normalize_by_running_stats(
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
     return affine_by_channel(input, scale, shift)
+
+
+def by_running_stats_on_device(tensors: tuple[Tensor | None, ...], eps: float) -> Tensor | None:
+    """Normalise by the one kernel that a device has for it, or return None; no op is recorded."""
+    arrays = [None if tensor is None else tensor._array for tensor in tensors]
+    backend = backends.of(arrays[0])
+    classes = {type(tensor) for tensor in tensors if tensor is not None}
+    if not backend.kernels or not classes <= PLAIN_TENSORS:
+        return None
+    run, name = kernel_registry.run_on_device, "BATCH_NORM_BY_STATISTICS"
+    y = backend.on_card(run, backend.kernels, name, arrays[0].size, (*arrays, eps))  # type: ignore[union-attr]
+    return None if y is None else wrap(y)
 
 
 @keep_input_dtype

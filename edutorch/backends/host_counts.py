@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ..backends import Backend
-from ..backends.pending_checks import CapturedChecks, checks_of
+from .numpy import Backend
+from .pending_checks import CapturedChecks, checks_of
 
 __all__ = ["HostCounts"]
 
 
 class HostCounts:
-    """The draws and the checks of one captured step.
+    """The draws and the checks of one graph: a captured step, or a `torch.cuda.CUDAGraph`.
 
     Args:
-        generators: those that the step draws from.
+        generators: those that it may draw from.
     """
 
     def __init__(self, backend: Backend, generators: Iterable[Any]) -> None:
@@ -33,6 +33,7 @@ class HostCounts:
         """Count what a capture records inside the block instead of running it."""
         self.draws = []
         with ExitStack() as stack:
+            stack.callback(self.forget_unused)  # last: then it is known who has drawn
             if self.checks is not None:
                 stack.enter_context(self.checks.captured())
             for generator in self.generators:
@@ -41,6 +42,10 @@ class HostCounts:
                     draws = stack.enter_context(source.captured())
                     self.draws.append((generator, source, draws))
             yield
+
+    def forget_unused(self) -> None:
+        """Forget the generators that the capture has not drawn from."""
+        self.draws = [entry for entry in self.draws if entry[-1].blocks]
 
     def is_stale(self) -> bool:
         """Whether a generator draws on the host from now on: that of an old saved state."""
