@@ -32,7 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="of a TrainJob (default edutorch-torch; edutorch-mpi: by ssh)")  # fmt: skip
     add("-o", "--output", type=Path, default=Path("deploy"), metavar="FOLDER",
         help="where to (default deploy)")  # fmt: skip
-    add("program", nargs=argparse.REMAINDER, help="a script or -m MODULE, and its arguments")
+    add("-m", action="store_true", help="the program is a module")
+    add("program", nargs=argparse.REMAINDER, help="a script, and its arguments")
 
 
 def distributed(options: argparse.Namespace) -> int:
@@ -42,10 +43,11 @@ def distributed(options: argparse.Namespace) -> int:
     """
     from ..distributed.deploy import TrainingJob, write_manifest
 
-    program = options.program[1:] if options.program[:1] == ["--"] else options.program
+    program = tuple(options.program[1:] if options.program[:1] == ["--"] else options.program)
+    program = ("-m", *program) if options.m else program
     training = TrainingJob(
-        tuple(program), options.name, options.image, options.nodes, options.processes,
-        options.gpus, options.runtime,
+        program, options.name, options.image, options.nodes, options.processes, options.gpus,
+        options.runtime,
     )  # fmt: skip
     for path in write_manifest(options.kind, training, options.output):
         print(f"written: {path}")

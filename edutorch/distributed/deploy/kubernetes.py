@@ -92,6 +92,9 @@ kind: PyTorchJob
 metadata:
   name: {name}
 spec:
+  runPolicy:
+    backoffLimit: 6
+    cleanPodPolicy: Running  # those that have ended stay, with their logs
   pytorchReplicaSpecs:
 """
 

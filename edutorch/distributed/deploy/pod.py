@@ -83,8 +83,8 @@ def launcher(job: TrainingJob, options: Iterable[str] = ()) -> list[str]:
 
 def resources(job: TrainingJob, field: str = "resources") -> str:
     """Return what a node asks for: a CPU per process, and the GPUs, which requests follow."""
-    gpus = f"  limits:\n    nvidia.com/gpu: {job.gpus}\n" if job.gpus else ""
-    return f"{field}:\n  requests:\n    cpu: {job.processes}\n{gpus}"
+    gpus = f'  limits:\n    nvidia.com/gpu: "{job.gpus}"\n' if job.gpus else ""
+    return f'{field}:\n  requests:\n    cpu: "{job.processes}"\n{gpus}'
 
 
 def container(
