@@ -14,17 +14,17 @@ CORE = ("Job", "Pod", "Secret", "Service", "ServiceAccount")
 
 def problems(document: dict[str, Any]) -> list[str]:
     """Return what is wrong in a document, as `path: what`."""
-    kind = document.get("kind")
-    if kind in CORE:
+    name = document.get("kind")
+    if name in CORE:
         result = list(by_schema(document))
-    elif kind == "PyTorchJob":
+    elif name == "PyTorchJob":
         result = list(by_training_operator(document))
-    elif kind in ("TrainJob", "ClusterTrainingRuntime"):
+    elif name in ("TrainJob", "ClusterTrainingRuntime"):
         result = list(by_trainer(document))
     else:
-        return [f"kind: {kind!r} is none that is known here"]
+        return [f"kind: {name!r} is none that is known here"]
     for path, pod in pods(document):
-        if kind not in CORE:  # the models look into a pod less closely
+        if name not in CORE:  # the models look into a pod less closely
             whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
             result += [line.replace("spec", path, 1) for line in by_schema(whole)]
         for number, container in enumerate(pod["containers"]):
@@ -96,17 +96,17 @@ def by_training_operator(document: dict[str, Any]) -> Iterator[str]:
         yield from differences(document, kept)
 
 
-def differences(given: Any, kept: Any, path: str = "") -> Iterator[str]:
+def differences(original: Any, kept: Any, path: str = "") -> Iterator[str]:
     """Yield the paths at which something is gone or another."""
-    if isinstance(given, dict) and isinstance(kept, dict):
-        for key, value in given.items():
+    if isinstance(original, dict) and isinstance(kept, dict):
+        for key, value in original.items():
             place = f"{path}.{key}".lstrip(".")
             if key in kept:
                 yield from differences(value, kept[key], place)
             else:
                 yield f"{place}: no such field"
-    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
-        for number, (one, other) in enumerate(zip(given, kept, strict=True)):
+    elif isinstance(original, list) and isinstance(kept, list) and len(original) == len(kept):
+        for number, (one, other) in enumerate(zip(original, kept, strict=True)):
             yield from differences(one, other, f"{path}.{number}")
-    elif type(given) is not type(kept) or given != kept:
-        yield f"{path}: {given!r} is read as {kept!r}"
+    elif type(original) is not type(kept) or original != kept:
+        yield f"{path}: {original!r} is read as {kept!r}"

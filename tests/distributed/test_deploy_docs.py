@@ -22,8 +22,8 @@ CLOUD = (ROOT / "docs" / "cloud.md").read_text(encoding="utf-8")
 
 
 def hadolint() -> str | None:
-    places = [os.path.dirname(sys.executable), *(f"{path}/bin" for path in sys.path)]
-    return shutil.which("hadolint", path=os.pathsep.join([*places, os.environ.get("PATH", "")]))
+    folders = [os.path.dirname(sys.executable), *(f"{path}/bin" for path in sys.path)]
+    return shutil.which("hadolint", path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
 
 
 @pytest.mark.skipif(

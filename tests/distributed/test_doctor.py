@@ -16,10 +16,12 @@ def lines() -> dict[str, doctor.Finding]:
 
 
 def test_which_mpi():
-    found = lines()
+    findings = lines()
     mpi = mpirun.find_mpi()
-    assert found["MPI"].ok and found["MPI"].detail == f"{mpi.name} {mpi.version} ({mpi.command})"
-    options = found["its options"].detail
+    assert (
+        findings["MPI"].ok and findings["MPI"].detail == f"{mpi.name} {mpi.version} ({mpi.command})"
+    )
+    options = findings["its options"].detail
     assert "--bind-to none" in options if mpi.name == "Open MPI" else options == "none are needed"
 
 
@@ -41,9 +43,9 @@ def test_without_mpi(monkeypatch):
         raise missing_extra("dist", "distributed.run", "there is no mpiexec")
 
     monkeypatch.setattr(mpirun, "find_mpi", absent)
-    found = lines()
-    assert (found["MPI"].ok, found["MPI"].todo) == (
+    findings = lines()
+    assert (findings["MPI"].ok, findings["MPI"].todo) == (
         None, 'pip install "edutorch[dist]"  for processes that train together'
     )  # fmt: skip
-    assert found["MPI"].detail == "there is no mpiexec"
-    assert "its options" not in found and found["hosts"].ok
+    assert findings["MPI"].detail == "there is no mpiexec"
+    assert "its options" not in findings and findings["hosts"].ok

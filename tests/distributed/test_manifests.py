@@ -47,9 +47,9 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[3:] for line in block[1].splitlines()]
 
 
-def documents(kind: str, **settings: Any) -> list[dict[str, Any]]:
+def documents(format: str, **settings: Any) -> list[dict[str, Any]]:
     training = TrainingJob(("train.py", "--lr", "0.1"), **{"nodes": 3, "processes": 2, **settings})
-    return list(yaml.safe_load_all(MANIFESTS[kind](training)))
+    return list(yaml.safe_load_all(MANIFESTS[format](training)))
 
 
 # The examples ------------------------------------------------------------------------
@@ -95,10 +95,10 @@ def test_the_seeds_pytorchjob():
 
 @validated
 @pytest.mark.parametrize("gpus", [0, 2])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sbatch"])
-def test_every_manifest_is_valid(kind, gpus, tmp_path):
+@pytest.mark.parametrize("format", [format for format in KINDS if format != "sbatch"])
+def test_every_manifest_is_valid(format, gpus, tmp_path):
     training = TrainingJob(("train.py",), nodes=2, gpus=gpus)
-    for path in write_manifest(kind, training, tmp_path):
+    for path in write_manifest(format, training, tmp_path):
         for document in yaml.safe_load_all(path.read_text()):
             assert problems(document) == []
 
@@ -137,10 +137,10 @@ FAULTS = [
 
 @validated
 @pytest.mark.parametrize(
-    ("kind", "path", "value", "message"), FAULTS, ids=lambda value: str(value)[:40]
+    ("format", "path", "value", "message"), FAULTS, ids=lambda value: str(value)[:40]
 )
-def test_a_mutated_manifest_is_refused_with_the_path(kind, path, value, message):
-    document = copy.deepcopy(documents(kind)[-1])
+def test_a_mutated_manifest_is_refused_with_the_path(format, path, value, message):
+    document = copy.deepcopy(documents(format)[-1])
     assert problems(document) == []
     *inner, last = path.split(".")
     place: Any = document
@@ -186,8 +186,8 @@ def test_the_launcher_reads_a_job(monkeypatch):
 def test_the_launcher_reads_a_pytorchjob(monkeypatch):
     (job,) = documents("pytorchjob")
     worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    given = {"RANK": "2", "MASTER_ADDR": "train-master-0", "MASTER_PORT": "23456"}
-    options = launcher_options(worker["command"], monkeypatch, **given)
+    variables = {"RANK": "2", "MASTER_ADDR": "train-master-0", "MASTER_PORT": "23456"}
+    options = launcher_options(worker["command"], monkeypatch, **variables)
     assert (options.nodes, options.node_rank) == ((3, 3), 2)
     assert options.master == ("train-master-0", 23456)
 
@@ -196,12 +196,12 @@ def test_the_launcher_reads_a_trainjob(monkeypatch):
     """The policy `torch: {}` says everything by PET_…, and the runtime names the secret."""
     (job,), (runtime,) = documents("trainjob"), documents("runtime-torch")
     pod = runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    given = {v["name"]: v["value"] for v in pod["spec"]["containers"][0]["env"]}
-    given |= {
+    variables = {v["name"]: v["value"] for v in pod["spec"]["containers"][0]["env"]}
+    variables |= {
         "PET_NNODES": "3", "PET_NPROC_PER_NODE": "2", "PET_NODE_RANK": "1",
         "PET_MASTER_ADDR": "train-node-0-0.train", "PET_MASTER_PORT": "29500",
     }  # fmt: skip
-    options = launcher_options(job["spec"]["trainer"]["command"], monkeypatch, **given)
+    options = launcher_options(job["spec"]["trainer"]["command"], monkeypatch, **variables)
     assert (options.nodes, options.processes, options.node_rank) == ((3, 3), 2, 1)
     assert options.rendezvous["secret_file"] == "/run/rendezvous/secret"
     assert runtime["metadata"]["name"] == job["spec"]["runtimeRef"]["name"]

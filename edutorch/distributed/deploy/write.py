@@ -31,20 +31,20 @@ FILES = {
 }
 
 
-def secret_name(kind: str, training: TrainingJob) -> str:
+def secret_name(format: str, training: TrainingJob) -> str:
     """Return the Secret of a kind; "": ssh or Slurm bring the nodes together."""
-    if kind == "trainjob" and training.runtime != MPI_RUNTIME:
+    if format == "trainjob" and training.runtime != MPI_RUNTIME:
         return SECRET
-    return training.secret if kind in ("job", "pytorchjob") else ""
+    return training.secret if format in ("job", "pytorchjob") else ""
 
 
-def write_manifest(kind: str, training: TrainingJob, folder: Path) -> list[Path]:
+def write_manifest(format: str, training: TrainingJob, folder: Path) -> list[Path]:
     """Write the files of a kind, and return their paths.
 
     A Secret that lies there already is kept: it may be the one of the cluster.
 
     Args:
-        kind: one of `MANIFESTS`.
+        format: one of `MANIFESTS`.
         training: what runs.
         folder: where to; it is made if need be.
 
@@ -56,13 +56,13 @@ def write_manifest(kind: str, training: TrainingJob, folder: Path) -> list[Path]
     >>> [path.name for path in paths]
     ['train-job.yaml', 'train-rendezvous.yaml']
     """
-    return write_files(files(kind, training, folder), folder)
+    return write_files(files(format, training, folder), folder)
 
 
-def files(kind: str, training: TrainingJob, folder: Path) -> Iterator[tuple[str, str]]:
+def files(format: str, training: TrainingJob, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of a kind's files."""
-    name = FILES.get(kind, "{name}-{kind}.yaml").format(name=training.name, kind=kind)
-    yield name, MANIFESTS[kind](training)
-    needed = secret_name(kind, training)
+    name = FILES.get(format, "{name}-{format}.yaml").format(name=training.name, format=format)
+    yield name, MANIFESTS[format](training)
+    needed = secret_name(format, training)
     if needed and not os.path.exists(folder / f"{needed}.yaml"):
         yield f"{needed}.yaml", secret(needed)
