@@ -314,6 +314,7 @@ def test_a_batch_script_runs(tmp_path):
         (("train.py",), {"gpus": -1}, "--gpus is at least 0, not -1"),
         (("train.py",), {"image": ""}, "--image is the name of an image, not ''"),
         (("train.py",), {"image": "a\nb: c"}, "--image is the name of an image"),
+        (("train.py",), {"runtime": "a\nb: c"}, "--runtime is a name in Kubernetes"),
     ],
 )
 def test_bad_input(program, settings, message):

@@ -26,7 +26,8 @@ class TrainingJob:
         gpus: on each of them.
         runtime: the ClusterTrainingRuntime of a TrainJob; by default the one of this policy.
 
-    Raises: InvalidValueError: there is no program, a number is too small, or the image is no name.
+    Raises: InvalidValueError: there is no program, a number is too small, or the image or the
+        runtime is no name.
 
     >>> from edutorch.distributed.deploy import TrainingJob
     >>> TrainingJob(("jobs/train.py", "--epochs", "3"), nodes=2).name
@@ -58,6 +59,11 @@ class TrainingJob:
             raise InvalidValueError(
                 "distributed manifest", f"--image is the name of an image, not {self.image!r}"
             )
+        if kubernetes_name(self.runtime) != self.runtime:
+            raise InvalidValueError(
+                "distributed manifest", f"--runtime is a name in Kubernetes, not {self.runtime!r}",
+                hint="small letters, digits and dashes, a letter first",
+            )  # fmt: skip
         stem = script[0].rpartition("/")[2].removesuffix(".py")
         object.__setattr__(self, "name", kubernetes_name(self.name or stem))
 
