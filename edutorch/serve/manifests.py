@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import EdutorchError
+from ..utils.deployment import Files, kubernetes_name, write_files
 from .errors import ModelError
 from .loaders import HANDLER_FILE, TrustedHandlers, load_folder
 from .served import Served, TensorSpec
 from .settings import NAME, VERSION, Settings
-
-Files = Iterator[tuple[str, str]]
-"""Names and texts of files."""
 
 
 def write_manifest(format: str, settings: Settings, folder: Path) -> list[Path]:
@@ -32,13 +29,7 @@ def write_manifest(format: str, settings: Settings, folder: Path) -> list[Path]:
 
     Raises: ModelError: a model cannot be run there.
     """
-    paths = []
-    for name, text in list(MANIFESTS[format](settings)):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        paths.append(path)
-    return paths
+    return write_files(MANIFESTS[format](settings), folder)
 
 
 def latest_versions(settings: Settings) -> Iterator[tuple[str, Path]]:
@@ -206,16 +197,6 @@ def kserve(settings: Settings) -> Files:
         yield f"{name}.yaml", template.replace("{name}", name).replace("{label}", label)
     if is_contained:
         yield from container(settings)
-
-
-def kubernetes_name(name: str) -> str:
-    """Return a name as Kubernetes takes it: small letters, digits and dashes, a letter first.
-
-    >>> kubernetes_name("My_Net.v2"), kubernetes_name("2nets_")
-    ('my-net-v2', 'm-2nets')
-    """
-    name = re.sub("[^a-z0-9]", "-", name.lower()).strip("-")
-    return (name if name[:1].isalpha() else f"m-{name}")[:50].rstrip("-")
 
 
 # Triton ------------------------------------------------------------------------------

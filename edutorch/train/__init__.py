@@ -5,19 +5,20 @@ from __future__ import annotations
 from . import callbacks, metrics
 from .callbacks import (
     Callback, EarlyStopping, GradientAccumulationScheduler, LambdaCallback, LearningRateMonitor,
-    ModelCheckpoint, ProgressBar, StochasticWeightAveraging, Timer,
+    ModelCheckpoint, OptunaPruning, ProgressBar, StochasticWeightAveraging, Timer,
 )  # fmt: skip
 from .errors import MonitorError, SettingError, StepOutputError, TrainError
-from .loggers import CSVLogger, Logger, TensorBoardLogger
+from .loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 from .module import DataModule, TrainModule
 from .trainer import Trainer, fit
 
 __all__ = [
     "CSVLogger", "Callback", "DataModule", "EarlyStopping", "GradientAccumulationScheduler",
     "LambdaCallback", "LearningRateMonitor", "LightningDataModule", "LightningModule", "Logger",
-    "ModelCheckpoint", "MonitorError", "ProgressBar", "SettingError", "StepOutputError",
-    "StochasticWeightAveraging", "TQDMProgressBar", "TensorBoardLogger", "Timer", "TrainError",
-    "TrainModule", "Trainer", "callbacks", "fit", "metrics",
+    "MLFlowLogger", "ModelCheckpoint", "MonitorError", "OptunaPruning", "ProgressBar",
+    "SettingError", "StepOutputError", "StochasticWeightAveraging", "TQDMProgressBar",
+    "TensorBoardLogger", "Timer", "TrainError", "TrainModule", "Trainer", "callbacks", "fit",
+    "metrics",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Loggers: write logged values to a CSV file or to TensorBoard's event files."""
+"""Loggers: write logged values to a CSV file, to TensorBoard's event files, or to MLflow."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import csv
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
+from ..errors import missing_extra
 from ..utils.atomic_files import name_file_in_errors
 
-__all__ = ["CSVLogger", "Logger", "TensorBoardLogger"]
+__all__ = ["CSVLogger", "Logger", "MLFlowLogger", "TensorBoardLogger"]
 
 
 class Logger:
@@ -159,3 +161,77 @@ class TensorBoardLogger(FolderLogger):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+RUN_STATES = {"success": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+"""What MLflow calls the end of a run."""
+
+
+class MLFlowLogger(Logger):
+    """Writes a run of MLflow, into a database or to a server. Needs the extra `mlflow`.
+
+    Args:
+        experiment_name: the experiment; it is made if need be.
+        run_name: the name of the run; by default MLflow invents one.
+        tracking_uri: `sqlite:///FILE`, or `http://…` of a server; by default
+            $MLFLOW_TRACKING_URI, else `sqlite:///mlflow.db`.
+        tags: of the run.
+        run_id: a run to go on with.
+
+    Raises (at the first value): MissingExtraError: MLflow is not installed, or cannot write there.
+    """
+
+    def __init__(
+        self, experiment_name: str = "train_logs", run_name: str | None = None,
+        tracking_uri: str | None = None, tags: dict[str, Any] | None = None,
+        run_id: str | None = None,
+    ) -> None:  # fmt: skip
+        default = os.environ.get("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
+        self.experiment_name, self.tracking_uri = experiment_name, tracking_uri or default
+        self._run_name, self._tags, self._run_id = run_name, tags, run_id
+        self._client: Any = None
+
+    @property
+    def experiment(self) -> Any:
+        """The MlflowClient, for all else that MLflow can do."""
+        if self._client is None:
+            try:
+                from mlflow import MlflowClient
+
+                self._client = MlflowClient(self.tracking_uri)
+            except ImportError as error:
+                reason = str(error).partition("\n")[0]
+                raise missing_extra("mlflow", "train.MLFlowLogger", reason) from None
+        return self._client
+
+    @property
+    def run_id(self) -> str:
+        """The run, which begins at the first value."""
+        if self._run_id is None:
+            name = self.experiment_name
+            known = self.experiment.get_experiment_by_name(name)
+            number = known.experiment_id if known else self.experiment.create_experiment(name)
+            run = self.experiment.create_run(number, run_name=self._run_name, tags=self._tags)
+            self._run_id = run.info.run_id
+        return self._run_id
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Add a point to the curve of each name, in one message."""
+        client, run_id = self.experiment, self.run_id
+        from mlflow.entities import Metric
+
+        now = round(time.time() * 1000)
+        points = [Metric(name, float(value), now, step or 0) for name, value in metrics.items()]
+        client.log_batch(run_id, metrics=points)
+
+    def log_hyperparams(self, params: dict[str, Any]) -> None:
+        """Write the settings as texts."""
+        client, run_id = self.experiment, self.run_id
+        from mlflow.entities import Param
+
+        client.log_batch(run_id, params=[Param(name, str(value)) for name, value in params.items()])
+
+    def finalize(self, status: str) -> None:
+        """End the run as finished, failed or killed."""
+        if self._run_id is not None:
+            self.experiment.set_terminated(self._run_id, RUN_STATES[status])

@@ -18,7 +18,7 @@ from ..settings import use_deterministic_algorithms
 from ..utils.atomic_files import write_atomically
 from . import checkpoint as checkpoints
 from . import fit_loop, module, optimizer_step
-from .callbacks import base, monitor, progress, training
+from .callbacks import base, monitor, progress, training, tuning
 from .callbacks.base import Callback
 from .callbacks.monitor import ModelCheckpoint
 from .callbacks.progress import ProgressBar
@@ -354,7 +354,9 @@ class Curves(Callback):
 
 
 # Their annotations name it: `typing.get_type_hints` looks it up in their globals.
-for _user in (base, checkpoints, fit_loop, module, monitor, optimizer_step, progress, training):
+for _user in (
+    base, checkpoints, fit_loop, module, monitor, optimizer_step, progress, training, tuning,
+):  # fmt: skip
     _user.Trainer = Trainer  # type: ignore[attr-defined]
-for _user in (base, monitor, progress, training):
+for _user in (base, monitor, progress, training, tuning):
     _user.TrainModule = TrainModule  # type: ignore[attr-defined]

@@ -51,6 +51,8 @@ DEFAULTS = {
     "Timer": "duration=None interval='step'",
     "CSVLogger": "save_dir='.' name='train_logs' version=None flush_logs_every_n_steps=100",
     "TensorBoardLogger": "save_dir='.' name='train_logs' version=None",
+    "MLFlowLogger": """experiment_name='train_logs' run_name=None tracking_uri=None tags=None
+        run_id=None""",
     "fit": "epochs=1 optimizer=None lr=0.001 val_loader=None metrics=None",
     "metrics.AUROC": "num_classes=None average='macro'",
     "metrics.Accuracy": OF_CLASSES, "metrics.Precision": OF_CLASSES, "metrics.Recall": OF_CLASSES,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import missing_mpi
 
-__all__ = ["Mpi", "find_mpi"]
+__all__ = ["Mpi", "find_mpi", "hosts"]
 
 
 class Mpi(NamedTuple):
@@ -66,3 +68,28 @@ def describe(command: str) -> Mpi:
     root = ("--allow-run-as-root",) if hasattr(os, "getuid") and os.getuid() == 0 else ()
     version = told.partition("\n")[0].rpartition(" ")[2]
     return Mpi("Open MPI", version, command, root + OPEN_MPI_OPTIONS)
+
+
+SCHEDULERS = {
+    "Slurm": ("SLURM_JOB_ID", "SLURM_JOB_NODELIST"),
+    "PBS": ("PBS_JOBID", "PBS_NODEFILE"),
+}
+"""By which variables a job of a scheduler is known, and its hosts."""
+
+
+def hosts(environment: Mapping[str, str] | None = None) -> str:
+    """Return, as a sentence, on which hosts a training that is started here would run.
+
+    >>> from edutorch.distributed.run.mpirun import hosts
+    >>> hosts({"PET_NNODES": "4", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "node0"})
+    'node 1 of 4, which meet at node0:29500'
+    """
+    variables = os.environ if environment is None else environment
+    if variables.get("PET_NNODES", "1") not in ("1", "1:1"):
+        place = f"node {variables.get('PET_NODE_RANK', '0')} of {variables['PET_NNODES']}"
+        address = variables.get("PET_MASTER_ADDR", "127.0.0.1")
+        return f"{place}, which meet at {address}:{variables.get('PET_MASTER_PORT', '29500')}"
+    for name, (job, nodes) in SCHEDULERS.items():
+        if job in variables:
+            return f"{name}'s job {variables[job]}: {variables.get(nodes, 'unknown')}"
+    return f"{socket.gethostname()} alone"

@@ -9,8 +9,10 @@ from .training import (
     GradientAccumulationScheduler, LambdaCallback, LearningRateMonitor, StochasticWeightAveraging,
     Timer,
 )  # fmt: skip
+from .tuning import OptunaPruning
 
 __all__ = [
     "Callback", "EarlyStopping", "GradientAccumulationScheduler", "LambdaCallback",
-    "LearningRateMonitor", "ModelCheckpoint", "ProgressBar", "StochasticWeightAveraging", "Timer",
+    "LearningRateMonitor", "ModelCheckpoint", "OptunaPruning", "ProgressBar",
+    "StochasticWeightAveraging", "Timer",
 ]  # fmt: skip
