@@ -24,6 +24,9 @@ from ..utils._pytree import TreeSpec
 
 __all__ = ["Guards", "current_flags"]
 
+MOVES = object()
+"""In the place of a tensor's array: a program gives the tensor another one in each call."""
+
 ARRAYS = {np.ndarray, Shared, Exported}
 VALUES = (int, float, bool, str, bytes, complex, type(None))
 
@@ -79,13 +82,20 @@ class Guards:
         self.overlaps = overlapping_arguments(leaves)
         writes = [captured.inputs[number] for number in captured.graph.writes.values()]
         self.pairs = bool(self.overlaps) or any(write.kind == "argument" for write in writes)
-        self.owners = {
-            memory_owner(as_plain_array(write.tensor._array))
-            for write in writes
-            if write.kind == "tensor"
-        }
-        if self.owners & set(memory_owners(leaves)):
-            self.owners = set()  # so it was when the function was captured
+        written = [write.tensor for write in writes if write.kind == "tensor"]
+        self.shown = shown_tensors(leaves, [tensor for _, tensor in reachable.values()])
+        self.owners = set(memory_owners(written))
+        self.moving: list[Tensor] = []
+
+    def let_move(self, tensors: list[Tensor]) -> None:
+        """Refer no longer to the arrays of tensors that a program gives other memory."""
+        ids = set(map(id, tensors))
+        for fixed in self.fixed_tensors:
+            if id(fixed[1]) in ids:
+                fixed[3] = MOVES
+        if self.owners:
+            self.moving = tensors
+            self.owners.difference_update(memory_owners(tensors))
 
     def needs_gradient(self, number: int) -> bool:
         """Whether an input of the graph requires a gradient."""
@@ -113,7 +123,9 @@ class Guards:
                 continue  # nearly always: an update writes into the same array
             if not matches_description(tensor, fixed[2]):
                 return f"{fixed[0]}: {describe_difference(fixed[2], describe(tensor))}"
-            fixed[3], fixed[4] = tensor._array, tensor._node
+            if fixed[3] is not MOVES:
+                fixed[3] = tensor._array
+            fixed[4] = tensor._node
         if current_flags() != self.flags:  # `zeros(3)` in the function depends on them
             return f"the default type or device was {self.flags}, now it is {current_flags()}"
         for tensor, before in self.absent:
@@ -124,13 +136,27 @@ class Guards:
         for index, tensor in self.identities:
             if leaves[index] is not tensor:
                 return f"argument {self.names[index]}: another tensor than one the function owns"
+        shared = self.memory_mismatch(leaves)
+        if shared is not None:
+            return shared
+        if self.reach is not None:
+            return self.reach.changed()  # the most expensive comparison comes last
+        return None
+
+    def memory_mismatch(self, leaves: list[Any]) -> str | None:
+        """Return what differs in the memory that arguments share, or None if nothing does."""
         # Quadratic, so only where a write makes it matter.
         if self.pairs and len(leaves) > 1 and overlapping_arguments(leaves) != self.overlaps:
             return "other arguments share their memory than before"
-        if self.owners and any(owner in self.owners for owner in memory_owners(leaves)):
-            return "an argument shows memory that the function writes"
-        if self.reach is not None:
-            return self.reach.changed()  # the most expensive comparison comes last
+        for index, tensor in self.shown:
+            if not is_same_view(leaves[index], tensor):
+                return f"argument {self.names[index]}: it showed memory that the function has"
+        if self.owners or self.moving:
+            owners = self.owners.union(memory_owners(self.moving)) if self.moving else self.owners
+            known = {index for index, _ in (*self.shown, *self.identities)}
+            others = [leaf for index, leaf in enumerate(leaves) if index not in known]
+            if any(owner in owners for owner in memory_owners(others)):
+                return "an argument shows memory that the function writes"
         return None
 
 
@@ -177,6 +203,24 @@ def memory_owners(leaves: list[Any]) -> list[Any]:
     return [
         memory_owner(as_plain_array(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)
     ]
+
+
+def shown_tensors(leaves: list[Any], tensors: list[Tensor]) -> list[tuple[int, Tensor]]:
+    """Return which arguments are the same view as one of some tensors.
+
+    The graph has one input for both. Each is (index of the argument, the tensor).
+    """
+    return [
+        (index, tensor)
+        for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)
+        for tensor in tensors if tensor is not leaf and is_same_view(leaf, tensor)
+    ]  # fmt: skip
+
+
+def is_same_view(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors show the same elements of one memory."""
+    first, second = as_plain_array(one._array), as_plain_array(other._array)
+    return first.__class__ is second.__class__ and same_view(first, second)
 
 
 def describe_difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:

@@ -11,7 +11,7 @@ from ..autograd import Function, grad
 from ..backends.host_counts import HostCounts
 from ..backends.simulated_capture import CaptureError
 from ..core.tensor import Tensor
-from ..errors import InvalidValueError
+from ..errors import InvalidValueError, ShapeError
 from ..ops import empty_like
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .devices import card_index, is_initialized
@@ -330,6 +330,28 @@ def graphed(
     return function
 
 
+def check_inputs(captured: list[Tensor], given: list[Any]) -> None:
+    """Refuse inputs that a graph cannot be replayed with: its sizes are those of the capture.
+
+    Raises: InvalidValueError: there are more or fewer. ShapeError: one has another shape.
+    """
+    shapes = {"captured": [tuple(x.shape) for x in captured]}
+    if len(given) != len(captured):
+        raise InvalidValueError(
+            "make_graphed_callables",
+            f"the graph was captured with {len(captured)} inputs, and is called with {len(given)}",
+            shapes, "pass the same arguments as in sample_args",
+        )  # fmt: skip
+    for one, other in zip(captured, given, strict=True):
+        wanted, shape = tuple(one.shape), tuple(other.shape)
+        if wanted != shape:
+            raise ShapeError(
+                "make_graphed_callables",
+                f"the graph was captured for the shape {wanted}, not {shape}",
+                shapes, "capture another one with sample_args of this shape, or pad the batch",
+            )  # fmt: skip
+
+
 def replaying(captured: Captured) -> Callable[..., Any]:
     """Return a function that copies its arguments in, replays, and returns the results."""
 
@@ -360,6 +382,7 @@ def replaying(captured: Captured) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         inputs, _ = tree_flatten(args)
+        check_inputs(captured.inputs, inputs)
         outputs = Graphed.apply(*inputs, *captured.parameters)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         return tree_unflatten(list(outputs), captured.structure)

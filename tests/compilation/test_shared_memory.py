@@ -127,3 +127,17 @@ def test_an_index_that_is_a_tensor():
         return x.clone()
 
     same_as(through_a_view, x(0), x(2), x(1))
+
+
+def test_a_version_for_an_argument_that_shows_a_tensor_serves_no_other_argument():
+    owned, other = torch.full((4, 3), 2.0), torch.ones(4, 3)
+    compiled = torch.compile(lambda x: owned * x)
+    assert [compiled(x)[0, 0].item() for x in (owned[:], owned[:], other, owned[:])] == [4, 4, 2, 4]
+    assert len(compiled.entries) == 2
+
+
+def test_an_argument_is_not_written_in_the_place_of_a_tensor_that_it_does_not_show():
+    owned, other = torch.zeros(4, 3), torch.ones(4, 3)
+    compiled = torch.compile(lambda x: owned.add_(1) + x)
+    results = [compiled(x)[0, 0].item() for x in (owned[:], other, owned[:], other)]
+    assert results == [2, 3, 6, 5] and other.unique().tolist() == [1]

@@ -4,6 +4,7 @@ import pytest
 
 import edutorch
 from edutorch import cuda, nn
+from edutorch.errors import ShapeError
 from edutorch.nn import functional as F
 
 
@@ -172,6 +173,28 @@ def test_graphed_callables(cards):
     first, rest = twice(x)
     assert first.tolist() == (x * 2).tolist() and rest["sum"].item() == x.sum().item()
     assert more(x).tolist() == x.sin().tolist()
+
+
+def test_graphed_callables_refuse_other_shapes(cards):
+    model = nn.Linear(3, 2).cuda()
+    graphed = cuda.make_graphed_callables(model, (edutorch.randn(4, 3, device="cuda"),))
+    before = model.weight.tolist()
+    x = edutorch.randn(4, 3, device="cuda")
+    for shape in ((1, 3), (5, 3), (3,), ()):
+        with pytest.raises(ShapeError) as caught:
+            graphed(edutorch.ones(shape, device="cuda"))
+        first, *_, last = str(caught.value).splitlines()
+        assert f"the graph was captured for the shape (4, 3), not {shape}" in first
+        assert last == (
+            "  hint: capture another one with sample_args of this shape, or pad the batch"
+        )
+    for wrong in ((), (x, x)):
+        with pytest.raises(
+            ValueError, match=f"captured with 1 inputs, and is called with {len(wrong)}"
+        ):
+            graphed(*wrong)
+    assert model.weight.tolist() == before
+    assert edutorch.allclose(graphed(x), x @ model.weight.t() + model.bias)
 
 
 # Random numbers -----------------------------------------------------------------------------------

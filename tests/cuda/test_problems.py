@@ -76,3 +76,48 @@ def test_an_old_card(monkeypatch):
     )
     runtime.getDeviceProperties = lambda index: {"name": b"T4", "major": 7, "minor": 5}
     assert cupy_backend.import_cupy() is fake
+
+
+OLD_DRIVER = "the NVIDIA driver is too old: it knows CUDA 12.4, and cupy-cuda13x needs 13.0"
+
+
+def test_the_device_says_that_its_driver_is_old(installed, monkeypatch):
+    def version(pointer):
+        pointer._obj.value = 12040
+        return 0
+
+    def count(pointer):
+        pointer._obj.value = 1
+        return 0
+
+    driver = SimpleNamespace(
+        cuInit=lambda flags: 0, cuDriverGetVersion=version, cuDeviceGetCount=count
+    )
+    installed("cupy-cuda13x")
+    monkeypatch.setattr(cupy_backend.ctypes, "CDLL", lambda name: driver)
+    problem = cupy_backend.driver_problem.__wrapped__()
+    assert problem.startswith(OLD_DRIVER)
+    monkeypatch.setattr(cupy_backend, "driver_problem", lambda: problem)
+    with pytest.raises(DeviceError, match=OLD_DRIVER):
+        cupy_backend.import_cupy()
+
+
+def test_the_device_says_that_two_cupys_are_installed(installed, monkeypatch):
+    installed("cupy-cuda12x", "cupy-cuda13x")
+    monkeypatch.setattr(cupy_backend, "driver_problem", lambda: None)
+    monkeypatch.setattr(cupy_backend.importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(DeviceError) as caught:
+        cupy_backend.import_cupy()
+    assert "pip uninstall cupy-cuda12x cupy-cuda13x, then pip install" in str(caught.value)
+
+
+def test_the_device_says_that_cupy_and_numpy_do_not_fit(monkeypatch):
+    def failing(name):
+        raise ImportError("numpy.core.multiarray failed to import")
+
+    monkeypatch.setattr(cupy_backend, "problems", lambda: [])
+    monkeypatch.setattr(cupy_backend.importlib, "import_module", failing)
+    with pytest.raises(DeviceError) as caught:
+        cupy_backend.import_cupy()
+    assert str(caught.value).startswith("cuda: CuPy does not fit the installed NumPy (numpy.core")
+    assert 'pip install --upgrade "edutorch[cuda]"' in str(caught.value)

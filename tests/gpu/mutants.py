@@ -45,6 +45,13 @@ SECONDS = 10
 """The processor time after which a mutant counts as caught: it does not end."""
 
 
+STOP_OUT_OF_BOUNDS = ("-fsanitize=bounds", "-fsanitize-undefined-trap-on-error")
+"""With these flags of g++ a process ends where an index is outside of a thread's own array.
+
+For the texts whose launches AddressSanitizer cannot repeat: it does not copy what tables point to.
+"""
+
+
 class Mutant(NamedTuple):
     """One change of a text: the characters from `start` to `stop` become `new`."""
 
@@ -152,7 +159,8 @@ def is_caught(mutant: Mutant) -> bool:
     original = original_of(mutant.file)
     text = original.text[: mutant.start] + mutant.new + original.text[mutant.stop :]
     others = [original_of(file) for file in CHECKS]
-    compile_modules(others)  # once, for all mutants
+    flags = STOP_OUT_OF_BOUNDS if mutant.file in TABLES else ()
+    compile_modules(others, flags)  # once, for all mutants
     process = os.fork()
     if process == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -161,6 +169,7 @@ def is_caught(mutant: Mutant) -> bool:
         os.dup2(null, 2)
         try:
             launcher = MutantLauncher(original, CudaModule("mutant", text), others)
+            launcher.flags = flags
             if mutant.file in TABLES:
                 launcher.orders = (0,)
             with use_launcher(launcher):

@@ -317,6 +317,17 @@ def test_an_op_that_cannot_be_traced_is_named_in_the_first_call():
         torch.compile(untraceable, backend="jax", fullgraph=True)(torch.eye(2))
 
 
+def test_arrays_of_another_device_are_named_in_the_first_call():
+    compiled = torch.compile(lambda x: x + 1, backend="jax")
+    x = torch.ones(3).to("strict")
+    (message,) = warned(compiled, x)
+    assert "`x` is on the device strict; XLA takes the CPU's (use backend=" in message
+    assert compiled(x).cpu().tolist() == [2, 2, 2]
+    whole = torch.compile(lambda x: x + 1, backend="jax", fullgraph=True)
+    with pytest.raises(BreakError, match="on the device strict"):
+        whole(x)
+
+
 def test_an_unknown_option_is_refused():
     with pytest.raises(BackendError, match="data_parallel"):
         torch.compile(value_dependent, backend="jax", options={"sharded": True})
