@@ -7,12 +7,13 @@ When the last one has left, the reducer waits for all of them and writes the ave
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...ops import tensor
 from ..collectives import all_reduce
 from ..process_group import ProcessGroup
 from ..work import Future, Work
@@ -43,6 +44,8 @@ class Reducer:
         self.divisor = group.size()
         self.arrivals: list[int] = []  # the order of this pass
         self.is_active = False  # a backward pass has to be averaged
+        self.asks_who_uses = False  # some parameters may be unused on some ranks, or on all
+        self.users: tuple[Tensor, Work] | None = None  # how many ranks use each, and its message
         self.is_ordered = False  # the buckets follow the order of a backward pass
         self.ready: set[int] = set()
         self.accumulated = self.expected = 0  # parameters whose `.grad` is, or will be, complete
@@ -72,8 +75,30 @@ class Reducer:
         self.arrivals, self.ready, self.accumulated = [], set(), 0
         left_out = list(unused)
         self.expected = len(self.parameters) - len(left_out)
+        if self.asks_who_uses:
+            self.count_users(left_out)
         for index in left_out:
             self.take_zeros_or_grad(index)
+        if not self.expected:
+            self.finish()
+
+    def count_users(self, unused: Iterable[int]) -> None:
+        """Begin to count the ranks that use each parameter: what none uses keeps its `.grad`."""
+        uses = np.ones(len(self.parameters), np.int32)
+        uses[list(unused)] = 0
+        users = tensor(uses)
+        work = all_reduce(users, group=self.group, async_op=True)
+        assert work is not None
+        self.users = users, work
+
+    def pass_without_batch(self) -> None:
+        """Take part in the pass of other ranks, with gradients of zeros."""
+        for parameter in self.parameters:
+            if self.shares_memory or parameter._grad is None:
+                parameter._grad = None
+            else:
+                parameter._grad._array[...] = 0
+        self.prepare(range(len(self.parameters)))
 
     def follow_first_pass(self) -> None:
         """Make the buckets anew in the order in which the gradients of the first pass came."""
@@ -148,6 +173,11 @@ class Reducer:
     def finish(self) -> None:
         """Wait for all messages, and write the averages into `.grad`."""
         self.is_active = False
+        unused: set[int] = set()
+        if self.users is not None:
+            (users, work), self.users = self.users, None
+            work.wait()
+            unused = {index for index, count in enumerate(users.tolist()) if not count}
         for bucket in self.buckets:
             scale = 1.0
             if isinstance(bucket.work, Work):
@@ -158,19 +188,24 @@ class Reducer:
                 result = result[0] if isinstance(result, (list, tuple)) else result
                 if result is not bucket.flat:
                     bucket.flat._array[...] = result._array
-            self.write_gradients(bucket, scale)
+            self.write_gradients(bucket, scale, unused)
 
-    def write_gradients(self, bucket: Bucket, scale: float) -> None:
-        """Write the averages of a bucket into the gradients of its parameters."""
+    def write_gradients(self, bucket: Bucket, scale: float, unused: Set[int]) -> None:
+        """Write the averages of a bucket into the gradients of its parameters.
+
+        Args: unused: parameters that no rank has used: they keep what they have.
+        """
         if self.shares_memory:
             if scale != 1.0:
                 bucket.flat._array *= bucket.flat._array.dtype.type(scale)
-            for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
-                if parameter._grad is not view:
+            for index, parameter, view in bucket.places():
+                if parameter._grad is not view and index not in unused:
                     parameter._grad = view
             return
-        for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
+        for index, parameter, view in bucket.places():
             grad = parameter._grad
+            if index in unused:
+                continue
             if grad is None:  # unused here, but perhaps not elsewhere
                 parameter._grad = view.clone().mul_(scale)
                 continue
