@@ -17,3 +17,14 @@ def test_sync_batch_norm_is_batch_norm_of_the_whole_batch():
 @pytest.mark.parametrize("program", ["ddp_options.py", "sync_batch_norm.py"])
 def test_the_same_on_more_ranks(program):
     check_ranks(program, ranks=3)
+
+
+def test_training_is_that_of_one_process_and_equal_from_run_to_run():
+    first, second = (check_ranks("one_process.py", "50") for _ in range(2))
+    assert first.startswith("bits ")
+    assert first == second
+
+
+@pytest.mark.slow
+def test_training_on_four_ranks():
+    assert check_ranks("one_process.py", "200", ranks=4).startswith("bits ")
