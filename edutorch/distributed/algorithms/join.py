@@ -121,9 +121,9 @@ class Join:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, *others: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *others: object) -> None:
         try:
-            if self._enable and kind is None:
+            if self._enable and error is None:
                 self._wait_for_others()
         finally:
             for joinable in self._joinables:

@@ -48,7 +48,7 @@ class Bucket:
         """Expect all gradients anew."""
         self.missing, self.work = len(self.indices), None  # type: ignore[assignment]
 
-    def places(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def members(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield each parameter: its position, itself, and its gradient in the bucket."""
         return zip(self.indices, self.parameters, self.views, strict=True)
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ...ops import tensor
 from ..algorithms.join import JoinHook
 from ..collectives import all_gather_into_tensor, broadcast
 
-if TYPE_CHECKING:
-    from .distributed_data_parallel import DistributedDataParallel
+DDP = Any  # `DistributedDataParallel`, which imports this file
 
 __all__ = ["DDPJoinHook", "agree", "first_with"]
 
 
-def first_with(model: DistributedDataParallel, *facts: bool) -> list[int]:
+def first_with(model: DDP, *facts: bool) -> list[int]:
     """Ask all ranks, and return for each fact on how many it is true, and as the last number the
     first rank of the group with `facts[0]`, or -1.
     """
@@ -27,7 +26,7 @@ def first_with(model: DistributedDataParallel, *facts: bool) -> list[int]:
     return [*(int(sum(column)) for column in columns), first]
 
 
-def agree(model: DistributedDataParallel, has_batch: bool, averages: bool) -> bool:
+def agree(model: DDP, has_batch: bool, averages: bool) -> bool:
     """Begin an iteration inside of `Join`, on all ranks: buffers are copied from one with a batch.
 
     Returns: whether gradients are averaged.
@@ -49,7 +48,7 @@ class DDPJoinHook(JoinHook):
         divide_by_initial_world_size: averages are over all ranks; else over those with a batch.
     """
 
-    def __init__(self, model: DistributedDataParallel, divide_by_initial_world_size: bool) -> None:
+    def __init__(self, model: DDP, divide_by_initial_world_size: bool) -> None:
         self.model = model
         model.divide_by_initial_world_size = divide_by_initial_world_size
 

@@ -198,11 +198,11 @@ class Reducer:
         if self.shares_memory:
             if scale != 1.0:
                 bucket.flat._array *= bucket.flat._array.dtype.type(scale)
-            for index, parameter, view in bucket.places():
+            for index, parameter, view in bucket.members():
                 if parameter._grad is not view and index not in unused:
                     parameter._grad = view
             return
-        for index, parameter, view in bucket.places():
+        for index, parameter, view in bucket.members():
             grad = parameter._grad
             if index in unused:
                 continue

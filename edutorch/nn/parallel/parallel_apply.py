@@ -33,9 +33,9 @@ def parallel_apply(
     [tensor(1.), tensor(0.)]
     """
     named = kwargs_tup or [{}] * len(modules)
-    places = devices or [None] * len(modules)
+    where = devices or [None] * len(modules)
     outputs = []
-    calls = zip(modules, inputs, named, places, strict=True)
+    calls = zip(modules, inputs, named, where, strict=True)
     for number, (module, arguments, options, device) in enumerate(calls):
         if not isinstance(arguments, tuple | list):
             arguments = (arguments,)

@@ -23,10 +23,10 @@ def same_on_all(tensors):
     return all(other == bits[0] for other in bits)
 
 
-def raises(kind, call, *texts):
+def raises(error_type, call, *texts):
     try:
         call()
-    except kind as error:
+    except error_type as error:
         for text in texts:
             assert text in str(error), (text, str(error))
     else:
@@ -63,12 +63,12 @@ def compare_hooks():
             network = model(**options)
             network.register_comm_hook(None, hook)
             for _ in range(3):  # the buckets are made anew after the first pass
-                found = gradients(network, x)
-            for a, b in zip(wanted, found):
+                averaged = gradients(network, x)
+            for a, b in zip(wanted, averaged):
                 assert (a - b).abs().max() <= tolerance * a.abs().max(), hook
-            assert same_on_all(found)
+            assert same_on_all(averaged)
             if tolerance > 1e-3:
-                assert any((a != b).any() for a, b in zip(wanted, found)), "nothing was rounded"
+                assert any((a != b).any() for a, b in zip(wanted, averaged)), "nothing was rounded"
     network = model()
     register_ddp_comm_hook(DDPCommHookType.NOOP, network)
     alone = gradients(network, x)
@@ -86,9 +86,9 @@ def power_sgd():
         state = powerSGD_hook.PowerSGDState(None, 64, 2, min_compression_rate=0.01)
         network.register_comm_hook(state, hook)
         for _ in range(4):
-            found = gradients(network, x)
-        assert same_on_all(found)
-        for a, b in zip(wanted, found):
+            averaged = gradients(network, x)
+        assert same_on_all(averaged)
+        for a, b in zip(wanted, averaged):
             np.testing.assert_allclose(a.numpy(), b.numpy(), atol=2e-6)
     # With rank 1, the errors are given back: the mean over many passes is the gradient.
     network = model()
@@ -96,14 +96,14 @@ def power_sgd():
     network.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     total = [torch.zeros_like(a) for a in wanted]
     for number in range(62):
-        found = gradients(network, x)
+        averaged = gradients(network, x)
         if number >= 2:
-            total = [t + f for t, f in zip(total, found)]
-    assert same_on_all(found)
+            total = [t + f for t, f in zip(total, averaged)]
+    assert same_on_all(averaged)
     before, after = state.total_numel_before_compression, state.total_numel_after_compression
     assert after < before / 4, (before, after)
     error = (total[0] / 60 - wanted[0]).norm() / wanted[0].norm()
-    one = (found[0] - wanted[0]).norm() / wanted[0].norm()
+    one = (averaged[0] - wanted[0]).norm() / wanted[0].norm()
     assert error < 0.1 < one, (error, one)
     raises(ValueError, lambda: powerSGD_hook.PowerSGDState(None, 1, 1), "start_powerSGD_iter")
 
@@ -130,6 +130,43 @@ def uneven(by_all, as_views):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=1e-6)
 
 
+class Counter(Joinable):
+    """Counts the ranks with a batch in each iteration."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts, self.last = [], None
+
+    def __call__(self):
+        Join.notify_join_context(self)
+        self.add(1.0)
+
+    def add(self, value):
+        total = torch.tensor(value)
+        dist.all_reduce(total)
+        self.counts.append(int(total))
+
+    def join_hook(self, **kwargs):
+        counter = self
+
+        class Hook(JoinHook):
+            def main_hook(self):
+                counter.add(0.0)
+
+            def post_hook(self, is_last_joiner):
+                counter.last = is_last_joiner
+
+        return Hook()
+
+    @property
+    def join_device(self):
+        return torch.device("cpu")
+
+    @property
+    def join_process_group(self):
+        return dist.group.WORLD
+
+
 def join_others():
     network = model()
 
@@ -141,42 +178,6 @@ def join_others():
     text = "exhausted all inputs" if rank == 0 else "at least one rank that exhausted inputs"
     raises(RuntimeError, train, text)
     raises(ValueError, lambda: Join([]), "at least one joinable")
-
-    class Counter(Joinable):
-        """Counts the ranks with a batch in each iteration."""
-
-        def __init__(self):
-            super().__init__()
-            self.counts, self.last = [], None
-
-        def __call__(self):
-            Join.notify_join_context(self)
-            self.add(1.0)
-
-        def add(self, value):
-            total = torch.tensor(value)
-            dist.all_reduce(total)
-            self.counts.append(int(total))
-
-        def join_hook(self, **kwargs):
-            counter = self
-
-            class Hook(JoinHook):
-                def main_hook(self):
-                    counter.add(0.0)
-
-                def post_hook(self, is_last_joiner):
-                    counter.last = is_last_joiner
-
-            return Hook()
-
-        @property
-        def join_device(self):
-            return torch.device("cpu")
-
-        @property
-        def join_process_group(self):
-            return dist.group.WORLD
 
     counter = Counter()
     with Join([counter]):

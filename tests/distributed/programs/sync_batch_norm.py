@@ -11,12 +11,12 @@ rank, size = dist.get_rank(), dist.get_world_size()
 
 def check(sizes, shape, dtype, tolerance, offset=0.0, **options):
     """Compare outputs, gradients and averages; rank r has `sizes[r]` samples."""
-    kinds = {0: nn.BatchNorm1d, 1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
-    alone = kinds[len(shape)](4, **options).to(dtype)
+    classes = {0: nn.BatchNorm1d, 1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+    alone = classes[len(shape)](4, **options).to(dtype)
     if alone.weight is not None:
         with torch.no_grad():
             alone.weight += torch.arange(4.0) / 4
-    layer = kinds[len(shape)](4, **options).to(dtype)
+    layer = classes[len(shape)](4, **options).to(dtype)
     layer.load_state_dict(alone.state_dict())
     layer = nn.SyncBatchNorm.convert_sync_batchnorm(layer)
     assert type(layer) is nn.SyncBatchNorm
@@ -28,11 +28,11 @@ def check(sizes, shape, dtype, tolerance, offset=0.0, **options):
         values[0] += offset
         x, g = (torch.tensor(v, dtype=dtype) for v in values)
         whole, part = x.clone().requires_grad_(), x[mine].clone().requires_grad_()
-        wanted, found = alone(whole), layer(part)
-        assert found.dtype is dtype
+        wanted, synced = alone(whole), layer(part)
+        assert synced.dtype is dtype
         wanted.backward(g)
-        found.backward(g[mine])
-        pairs = [(wanted[mine], found), (whole.grad[mine], part.grad)]
+        synced.backward(g[mine])
+        pairs = [(wanted[mine], synced), (whole.grad[mine], part.grad)]
         for name, parameter in layer.named_parameters():
             total = parameter.grad.clone()
             dist.all_reduce(total)  # each rank has its own part
