@@ -14,7 +14,9 @@ def test_sync_batch_norm_is_batch_norm_of_the_whole_batch():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["ddp_options.py", "sync_batch_norm.py"])
+@pytest.mark.parametrize(
+    "program", ["ddp_options.py", "sync_batch_norm.py", "sharded_optimizer.py"]
+)
 def test_the_same_on_more_ranks(program):
     check_ranks(program, ranks=3)
 
@@ -28,3 +30,7 @@ def test_training_is_that_of_one_process_and_equal_from_run_to_run():
 @pytest.mark.slow
 def test_training_on_four_ranks():
     assert check_ranks("one_process.py", "200", ranks=4).startswith("bits ")
+
+
+def test_an_optimizer_whose_state_is_divided_is_the_optimizer():
+    assert "divided" in check_ranks("sharded_optimizer.py")
