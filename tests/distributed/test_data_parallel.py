@@ -34,3 +34,7 @@ def test_training_on_four_ranks():
 
 def test_an_optimizer_whose_state_is_divided_is_the_optimizer():
     assert "divided" in check_ranks("sharded_optimizer.py")
+
+
+def test_collectives_are_rows_of_the_profiler():
+    assert "profiled" in check_ranks("profiled.py")

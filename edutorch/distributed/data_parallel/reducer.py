@@ -8,11 +8,14 @@ When the last one has left, the reducer waits for all of them and writes the ave
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...events import work as listened_work
+from ...modes import current
 from ...ops import tensor
 from ..collectives import all_reduce
 from ..process_group import ProcessGroup
@@ -22,6 +25,11 @@ from .buckets import Bucket, GradBucket, assign_buckets
 __all__ = ["Reducer"]
 
 Hook = Callable[[Any, GradBucket], Future]
+
+
+def told(name: str) -> Any:
+    """Tell listeners of a block, such as a profiler, if there are any."""
+    return listened_work("range", name) if current().listeners else nullcontext()
 
 
 class Reducer:
@@ -162,6 +170,11 @@ class Reducer:
 
     def send(self, number: int) -> None:
         """Start the message of a bucket."""
+        with told(f"DDP bucket {number} leaves"):
+            self.start_message(number)
+
+    def start_message(self, number: int) -> None:
+        """Call the hook of a bucket, or `all_reduce`."""
         bucket = self.buckets[number]
         if self.hook is None:
             bucket.work = all_reduce(bucket.flat, group=self.group, async_op=True)  # type: ignore[assignment]
@@ -178,17 +191,21 @@ class Reducer:
             (users, work), self.users = self.users, None
             work.wait()
             unused = {index for index, count in enumerate(users.tolist()) if not count}
-        for bucket in self.buckets:
-            scale = 1.0
-            if isinstance(bucket.work, Work):
-                bucket.work.wait()
-                scale = 1.0 / self.divisor
-            elif bucket.work is not None:  # the future of a hook, which has divided already
-                result = bucket.work.wait()  # type: ignore[attr-defined]
-                result = result[0] if isinstance(result, (list, tuple)) else result
-                if result is not bucket.flat:
-                    bucket.flat._array[...] = result._array
-            self.write_gradients(bucket, scale, unused)
+        for number, bucket in enumerate(self.buckets):
+            with told(f"DDP bucket {number} arrives"):
+                self.write_gradients(bucket, self.wait_for(bucket), unused)
+
+    def wait_for(self, bucket: Bucket) -> float:
+        """Wait for the message of a bucket. Returns a factor that makes it an average."""
+        if isinstance(bucket.work, Work):
+            bucket.work.wait()
+            return 1.0 / self.divisor
+        if bucket.work is not None:  # the future of a hook, which has divided already
+            result = bucket.work.wait()  # type: ignore[attr-defined]
+            result = result[0] if isinstance(result, (list, tuple)) else result
+            if result is not bucket.flat:
+                bucket.flat._array[...] = result._array
+        return 1.0
 
     def write_gradients(self, bucket: Bucket, scale: float, unused: Set[int]) -> None:
         """Write the averages of a bucket into the gradients of its parameters.
