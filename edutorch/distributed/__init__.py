@@ -11,6 +11,7 @@ from .collectives import (
     all_gather, all_gather_into_tensor, all_reduce, all_to_all, all_to_all_single, barrier,
     broadcast, gather, monitored_barrier, reduce, reduce_scatter, reduce_scatter_tensor, scatter,
 )  # fmt: skip
+from .data_parallel.buckets import GradBucket
 from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError
 from .object_collectives import (
     all_gather_object, broadcast_object_list, gather_object, recv_object_list, scatter_object_list,
@@ -29,7 +30,7 @@ from .work import Work
 
 __all__ = [
     "Backend", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError",
-    "GroupMember", "P2POp", "ProcessGroup", "ReduceOp", "Work", "all_gather",
+    "GradBucket", "GroupMember", "P2POp", "ProcessGroup", "ReduceOp", "Work", "all_gather",
     "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single",
     "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list", "destroy_process_group",
     "gather", "gather_object", "get_backend", "get_global_rank", "get_group_rank",

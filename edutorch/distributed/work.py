@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from types import GenericAlias
 from typing import Any
 
 from .errors import DistBackendError
 
-__all__ = ["Work"]
+__all__ = ["Future", "Work"]
 
 PENDING: set[Work] = set()
 """What is on its way: MPI writes into its memory, even where a program has dropped the handle."""
@@ -106,6 +107,8 @@ class Work:
 
 class Future:
     """The result of a `Work`, and what is computed from it, as hooks of DDP use it."""
+
+    __class_getitem__ = classmethod(GenericAlias)  # in annotations: `Future[Tensor]`
 
     def __init__(self, work: Work | None = None) -> None:
         self._work, self._value, self._steps = work, None, []  # type: ignore[var-annotated]

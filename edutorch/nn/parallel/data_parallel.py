@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from ...backends.device import Device
 from ...errors import DeviceError
 from ...modes import is_grad_enabled
 from ..modules.module import Module
@@ -105,11 +106,9 @@ def cards(device_ids: Sequence[Any] | None) -> list[int]:
 
 def card_number(device: Any) -> int | None:
     """Return the number of a card, -1 for the CPU; None stays None."""
-    from ... import device as make_device
-
     if device is None or isinstance(device, int):
         return device
-    made = make_device(device)
+    made = Device(device)
     return -1 if made.type == "cpu" else made.index or 0
 
 
