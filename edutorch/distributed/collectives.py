@@ -87,6 +87,8 @@ def begin(
         requests = call()
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "mpi4py":
+            if recorder is not None:
+                recorder.end(place)  # it was refused before it began: nobody waits
             raise
         raise failed(name, group, about, error) from error
     if is_async:
