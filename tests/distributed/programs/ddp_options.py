@@ -117,7 +117,7 @@ def power_sgd():
     assert after < before / 4, (before, after)
     error = (total[0] / 60 - wanted[0]).norm() / wanted[0].norm()
     one = (averaged[0] - wanted[0]).norm() / wanted[0].norm()
-    assert error < 0.1 < one, (error, one)
+    assert error < 0.2 < one, (error, one)
     raises(ValueError, lambda: powerSGD_hook.PowerSGDState(None, 1, 1), "start_powerSGD_iter")
 
 
