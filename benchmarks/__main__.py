@@ -25,6 +25,7 @@ PARTS = {
     "site": "a lesson in a browser tab",
     "grading": "a class of students, honest and hostile",
     "cpp": "exported C++ beside eager mode",
+    "distributed": "two processes that train together, against PyTorch with gloo",
     "serving": "a server of models, under the load of 16 clients",
 }
 IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "import")
@@ -40,6 +41,7 @@ ROUNDS = {
     "packages": 9,
     "cpp": 9,
     "site": 5,
+    "distributed": 15,
 }
 BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0, "gpu": 4.0}
 """Seconds after which no new round begins, for each workload (a curve: for four sizes)."""

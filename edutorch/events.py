@@ -24,6 +24,8 @@ __all__ = [
     "BackwardEnded",
     "GradientAccumulated",
     "GradientFlowed",
+    "MessageArrived",
+    "MessageSent",
     "ModuleEntered",
     "ModuleLeft",
     "OpApplied",
@@ -94,6 +96,27 @@ class ModuleLeft:
 
     module: Any
     output: Any
+
+
+@dataclass(slots=True, eq=False)
+class MessageSent:
+    """An asynchronous collective is on its way, beside the program.
+
+    A `MessageArrived` of the same `number` follows when this process sees that it is complete.
+    `name` is as in a `WorkStarted`, `size` in bytes.
+    """
+
+    number: int
+    name: str
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class MessageArrived:
+    """An asynchronous collective is complete, and its result written."""
+
+    number: int
+    name: str
 
 
 @dataclass(slots=True, eq=False)
@@ -168,6 +191,8 @@ class WorkStarted:
                      the graph is kept for another one;
         "optimizer"  an optimizer, `detail` being the method: "step" or "zero_grad";
         "data"       a data loader, asked for its next batch;
+        "collective" text, as "gloo:all_reduce": a call that all processes of a group make, `detail`
+                     being the group's number; asynchronous ones only begin here;
         "range"      text: a section of the user's program, named by `record_function`.
     """
 

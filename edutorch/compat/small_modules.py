@@ -329,3 +329,7 @@ add_module(
     "nn.parallel.distributed", "`torch.nn.parallel.distributed`.",
     __getattr__=lambda name: getattr(import_module("edutorch.nn.parallel"), name),
 )  # fmt: skip
+add_module(
+    "futures", "`torch.futures`: results that come later, as hooks of DDP return them.",
+    __getattr__=lambda name: getattr(import_module("edutorch.distributed.work"), name),
+)  # fmt: skip

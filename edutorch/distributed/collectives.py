@@ -6,12 +6,15 @@ call (`recorder.py`). With `async_op=True` it returns a `Work` at once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..errors import ShapeError, ValueRangeError
+from ..events import MessageArrived, MessageSent, emit, work
+from ..modes import current
 from .buffers import Buffer, Joined, check_same
 from .errors import DistBackendError
 from .process_group import ProcessGroup, get_group_rank, group_of, world
@@ -25,11 +28,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+MESSAGES = itertools.count()
+"""Numbers the messages of this process, for listeners."""
+
+
 def run(
     name: str, group: ProcessGroup, call: Callable[[], Any], finish: Callable[[], object],
     about: Tensor | None = None, is_async: bool = False, result: Sequence[Tensor] = (),
 ) -> Work | None:  # fmt: skip
-    """Run one collective: record it, call the engine, and write the result.
+    """Run one collective: record it, tell listeners, call the engine, and write the result.
 
     Args:
         name: the function, for the record and for errors.
@@ -42,6 +49,29 @@ def run(
 
     Raises: DistBackendError: MPI has failed.
     """
+    if not current().listeners:
+        return begin(name, group, call, finish, about, is_async, result)
+    engine = group.backend if group.backend in ("gloo", "nccl") else group.engine.name
+    label, inputs = f"{engine}:{name}", () if about is None else (about,)
+    with work("collective", label, inputs, str(group.number)):
+        if not is_async:
+            return begin(name, group, call, finish, about, is_async, result)
+        number = next(MESSAGES)
+        size = 0 if about is None else about.numel() * about.element_size()
+        emit(MessageSent(number, label, size))
+
+        def arrive() -> None:
+            finish()
+            emit(MessageArrived(number, label))
+
+        return begin(name, group, call, arrive, about, is_async, result)
+
+
+def begin(
+    name: str, group: ProcessGroup, call: Callable[[], Any], finish: Callable[[], object],
+    about: Tensor | None = None, is_async: bool = False, result: Sequence[Tensor] = (),
+) -> Work | None:  # fmt: skip
+    """Run one collective, without listeners: see `run`."""
     recorder, number = world.recorder, group.calls
     group.calls = number + 1
     dtype = "" if about is None else about._array.dtype.name
@@ -57,6 +87,8 @@ def run(
         requests = call()
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "mpi4py":
+            if recorder is not None:
+                recorder.end(place)  # it was refused before it began: nobody waits
             raise
         raise failed(name, group, about, error) from error
     if is_async:

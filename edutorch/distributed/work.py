@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from types import GenericAlias
 from typing import Any
 
 from .errors import DistBackendError
 
-__all__ = ["Work"]
+__all__ = ["Future", "Work"]
+
+PENDING: set[Work] = set()
+"""What is on its way: MPI writes into its memory, even where a program has dropped the handle."""
+
+MANY = 64
+"""With so many, those that are complete are looked for."""
 
 
 class Work:
@@ -30,6 +37,11 @@ class Work:
         self._result, self._name = list(result), name
         self._callbacks: list[Callable[[Work], Any]] = []
         self._exception: BaseException | None = None
+        if requests:
+            if len(PENDING) >= MANY:
+                for work in list(PENDING):
+                    work.is_completed()
+            PENDING.add(self)
 
     def is_completed(self) -> bool:
         """Whether it is complete. Asking also lets MPI make progress."""
@@ -51,12 +63,14 @@ class Work:
                     request.Wait()
             except Exception as error:
                 self._exception, self._finish = error, None
+                PENDING.discard(self)
                 raise DistBackendError(self._name, f"MPI has failed: {error}") from error
             self._complete()
         return True
 
     def _complete(self) -> None:
         finish, self._finish = self._finish, None
+        PENDING.discard(self)
         if finish is not None:
             finish()
         for callback in self._callbacks:
@@ -94,6 +108,8 @@ class Work:
 class Future:
     """The result of a `Work`, and what is computed from it, as hooks of DDP use it."""
 
+    __class_getitem__ = classmethod(GenericAlias)  # in annotations: `Future[Tensor]`
+
     def __init__(self, work: Work | None = None) -> None:
         self._work, self._value, self._steps = work, None, []  # type: ignore[var-annotated]
 
@@ -104,8 +120,12 @@ class Future:
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """Return the future of `callback(this future)`."""
         later = Future(self._work)
-        later._steps = [lambda _: callback(self)]
-        later._value = self
+
+        def step(_: Any) -> Any:
+            self.wait()
+            return callback(self)
+
+        later._steps = [step]
         return later
 
     def done(self) -> bool:

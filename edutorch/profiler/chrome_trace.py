@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..utils.atomic_files import name_file_in_errors
@@ -14,7 +14,7 @@ from .tree import Span, walk
 CATEGORIES = {
     "op": "cpu_op", "node": "cpu_op", "backward": "backward", "optimizer": "user_annotation",
     "module": "python_function", "data": "user_annotation", "range": "user_annotation",
-    "step": "user_annotation",
+    "step": "user_annotation", "collective": "cpu_op",
 }  # fmt: skip
 """The category of each kind of span in PyTorch's traces."""
 
@@ -94,6 +94,24 @@ def make_flow_events(
                      "tid": threads[span.thread], "ts": (span.start - origin) / 1000}  # fmt: skip
             flow_events.append(arrow | ({"bp": "e"} if phase == "f" else {}))
     return flow_events
+
+
+def message_events(messages: Mapping[int, Any], origin: int) -> list[dict[str, Any]]:
+    """Return asynchronous collectives as async events, which lie beside what the program does.
+
+    Args:
+        messages: by number, see `recording.Message`; those that have not arrived are left out.
+    """
+    trace_events = []
+    for number, message in messages.items():
+        if message.end:
+            for phase, at in (("b", message.start), ("e", message.end)):
+                trace_events.append({
+                    "ph": phase, "cat": "collective", "name": message.name, "id": number,
+                    "pid": os.getpid(), "tid": 0, "ts": (at - origin) / 1000,
+                    "args": {"bytes": message.size} if phase == "b" else {},
+                })  # fmt: skip
+    return trace_events
 
 
 def events_trace(events: Sequence[Any]) -> dict[str, Any]:

@@ -448,16 +448,18 @@ class profile:
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a timeline for chrome://tracing or Perfetto, compressed if `path` ends in .gz."""
-        self._finished_recordings("export_chrome_trace")
+        recordings = self._finished_recordings("export_chrome_trace")
         history = self.memory().history if self.profile_memory else []
         about = {
             "record_shapes": int(self.record_shapes), "profile_memory": int(self.profile_memory),
             "with_stack": int(self.with_stack), "with_flops": int(self.with_flops),
             **self._metadata,
         }  # fmt: skip
-        chrome_trace.write_trace(
-            path, chrome_trace.build_trace(self.spans, self._start_time(), history, about)
-        )
+        origin = self._start_time()
+        trace = chrome_trace.build_trace(self.spans, origin, history, about)
+        for recorded in recordings:
+            trace["traceEvents"] += chrome_trace.message_events(recorded.messages, origin)
+        chrome_trace.write_trace(path, trace)
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"

@@ -23,6 +23,8 @@ from ..core.tensor import Tensor
 from ..errors import user_frame
 from ..events import (
     GradientAccumulated,
+    MessageArrived,
+    MessageSent,
     ModuleEntered,
     ModuleLeft,
     TensorMade,
@@ -88,6 +90,16 @@ class RecordingOptions:
     flops: bool = False
 
 
+@dataclass(slots=True)
+class Message:
+    """An asynchronous collective: its name and bytes, when it left, and when it was complete."""
+
+    name: str
+    size: int
+    start: int
+    end: int = 0
+
+
 class ThreadState:
     """The open spans of one thread, innermost last: (subject, span)."""
 
@@ -117,6 +129,7 @@ class Recording:
     ) -> None:
         self.options, self.device, self.counts_op = options, device, counted
         self.roots: list[Span] = []
+        self.messages: dict[int, Message] = {}
         self.events = 0
         self.began = self.ended = now()
         self.memory = Memory(self._freed) if options.memory else None
@@ -131,6 +144,8 @@ class Recording:
             ModuleLeft: self._module_left,
             TensorMade: self._tensor_made,
             GradientAccumulated: self._gradient_accumulated,
+            MessageSent: self._message_sent,
+            MessageArrived: self._message_arrived,
         }
 
     # Start and stop ---------------------------------------------------------------------
@@ -249,7 +264,7 @@ class Recording:
         span_kind, subject = event.kind, event.subject
         span = self._open(thread, span_kind, span_name(event), subject)
         options = self.options
-        if span_kind == "op" and (options.shapes or options.flops):
+        if span_kind in ("op", "collective") and (options.shapes or options.flops):
             span.shapes = [shape_of(input_) for input_ in event.inputs]
             span.dtypes = [dtype_of(input_) for input_ in event.inputs]
         if span_kind == "node":
@@ -304,6 +319,14 @@ class Recording:
         saved = node.saved if isinstance(node, Node) else None
         return self.memory.record_saved(saved) if self.memory and saved.__class__ is tuple else 0
 
+    def _message_sent(self, thread: ThreadState, event: MessageSent, at: int) -> None:
+        self.messages[event.number] = Message(event.name, event.size, at)
+
+    def _message_arrived(self, thread: ThreadState, event: MessageArrived, at: int) -> None:
+        message = self.messages.get(event.number)
+        if message is not None:  # it was sent after `start`
+            message.end = at
+
     def _module_entered(self, thread: ThreadState, event: ModuleEntered, at: int) -> Span:
         name = self._names.name(event.module)
         span = self._open(thread, "module", f"nn.Module: {name}", event.module)
@@ -351,7 +374,7 @@ def span_name(event: WorkStarted) -> str:
         return f"Optimizer.{event.detail}#{type(subject).__name__}.{event.detail}"
     if event.kind == "data":
         return f"enumerate({type(subject).__name__})#__next__"
-    if event.kind == "range":
+    if event.kind in ("range", "collective"):
         return str(subject)
     if event.kind == "backward":
         return "backward"

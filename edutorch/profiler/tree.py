@@ -19,7 +19,8 @@ class Span:
     """A piece of work as plain data, without references to tensors.
 
     Attributes:
-        kind: "op", "node", "backward", "optimizer", "module", "data", "range" or "step".
+        kind: "op", "node", "backward", "optimizer", "module", "data", "range", "collective"
+            or "step".
         start, end: on the clock of `time.perf_counter_ns`, in nanoseconds.
         aside: nanoseconds between them that the profiler itself took.
         module: the modules around it, the outermost first. A node of backward has those of
@@ -194,6 +195,7 @@ def describe(frame: Frame, whole: int) -> list[str]:
 KINDS = {
     "profile": "all of", "module": "module", "op": "op", "node": "backward of op",
     "backward": "pass", "optimizer": "optimizer", "data": "data", "range": "range", "step": "steps",
+    "collective": "collective",
 }  # fmt: skip
 
 

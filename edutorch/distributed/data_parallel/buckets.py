@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,17 @@ class Bucket:
         """Expect all gradients anew."""
         self.missing, self.work = len(self.indices), None  # type: ignore[assignment]
 
+    def members(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Yield each parameter: its position, itself, and its gradient in the bucket."""
+        return zip(self.indices, self.parameters, self.views, strict=True)
+
 
 class GradBucket:
     """A full bucket as a communication hook gets it."""
 
     def __init__(self, bucket: Bucket, index: int, is_last: bool) -> None:
         self._bucket, self._index, self._is_last = bucket, index, is_last
+        self._buffer = bucket.flat
 
     def index(self) -> int:
         """Return the number of the bucket; they leave in this order."""
@@ -61,15 +66,19 @@ class GradBucket:
 
     def buffer(self) -> Tensor:
         """Return the gradients, one after the other, as a tensor of one axis."""
-        return self._bucket.flat
+        return self._buffer
 
     def set_buffer(self, buffer: Tensor) -> None:
-        """Replace the gradients."""
-        self._bucket.flat._array[...] = buffer._array
+        """Replace the gradients, also by those of another dtype, as a hook for it sends them."""
+        self._buffer = buffer
 
     def gradients(self) -> list[Tensor]:
         """Return the gradients in the shapes of their parameters: views of the buffer."""
-        return list(self._bucket.views)
+        if self._buffer is self._bucket.flat:
+            return list(self._bucket.views)
+        sizes = [parameter.numel() for parameter in self._bucket.parameters]
+        parts = self._buffer.split(sizes)
+        return [part.view(view.shape) for part, view in zip(parts, self._bucket.views, strict=True)]
 
     def parameters(self) -> list[Tensor]:
         """Return the parameters."""

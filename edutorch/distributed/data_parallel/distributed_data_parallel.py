@@ -9,17 +9,19 @@ from weakref import WeakKeyDictionary, ref
 
 from ...core.autograd.graph import reachable
 from ...core.tensor import Tensor
-from ...errors import ValueRangeError
+from ...errors import InvalidValueError
 from ...events import listen_backward
 from ...modes import current
 from ...nn.modules.module import Module
 from ...utils._pytree import tree_leaves
+from ..algorithms.join import Join, Joinable
 from ..collectives import broadcast
 from ..errors import DistError
 from ..process_group import ProcessGroup, group_of
 from .agreement import check_same_model
 from .buckets import GradBucket
 from .early import EarlyGradients
+from .joining import DDPJoinHook, agree
 from .reducer import Reducer
 
 __all__ = ["DistributedDataParallel"]
@@ -27,7 +29,7 @@ __all__ = ["DistributedDataParallel"]
 MEGABYTE = 1024 * 1024
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """Averages the gradients of a model over all ranks during backward.
 
         g = 1/n · Σ over ranks r of g_r
@@ -75,7 +77,7 @@ class DistributedDataParallel(Module):
         check_options(others, device_ids)
         group = group_of(process_group, "DistributedDataParallel")
         if group is None:
-            raise ValueRangeError(
+            raise InvalidValueError(
                 "DistributedDataParallel", "this process is not in the given process group"
             )
         self.module, self.dim = module, dim
@@ -90,6 +92,8 @@ class DistributedDataParallel(Module):
             self.copy_from_first_rank()
         capacity = 25 if bucket_cap_mb is None else bucket_cap_mb
         self.reducer = Reducer(parameters, group, capacity * MEGABYTE, gradient_as_bucket_view)
+        self.reducer.asks_who_uses = find_unused_parameters or static_graph
+        self.divide_by_initial_world_size = True
         self.index = {parameter: position for position, parameter in enumerate(parameters)}
         self.early = EarlyGradients(self.reducer, self.index)
         self.static_unused: list[int] | None = None
@@ -110,14 +114,28 @@ class DistributedDataParallel(Module):
         is_averaged = current().grad and self.require_backward_grad_sync
         if is_averaged:
             self.check_last_pass()
-        if self.broadcast_buffers and self.require_backward_grad_sync and self.training:
-            for buffer in self.module.buffers():
-                broadcast(buffer, group=self.process_group, group_src=0)
+        work = Join.notify_join_context(self)
+        if work is not None:
+            work.wait()
+        if self._join_config.enable:
+            agree(self, has_batch=True, averages=is_averaged)
+        elif self.copies_buffers:
+            self.copy_buffers(0)
         output = self.module(*inputs, **kwargs)
         if is_averaged:
             self.reducer.prepare(self.unused_in(output))
             listen_once(self.early)
         return output
+
+    @property
+    def copies_buffers(self) -> bool:
+        """Whether buffers are copied before this forward."""
+        return self.broadcast_buffers and self.require_backward_grad_sync and self.training
+
+    def copy_buffers(self, source: int) -> None:
+        """Copy the buffers of one rank of the group to all others."""
+        for buffer in self.module.buffers():
+            broadcast(buffer, group=self.process_group, group_src=source)
 
     def unused_in(self, output: Any) -> list[int]:
         """Return the parameters that no gradient will reach from the tensors of `output`."""
@@ -155,6 +173,37 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:  # fmt: skip
+        """Let ranks have different numbers of batches: `with model.join(): for batch in …`.
+
+        Args:
+            divide_by_initial_world_size: gradients are averaged over all ranks, those without a
+                batch having zeros; False: over the ranks with a batch.
+            enable: False switches it off.
+            throw_on_early_termination: raise on all ranks as soon as one has no more batches.
+        """
+        return Join(
+            [self], enable, throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        )  # fmt: skip
+
+    def join_hook(self, **kwargs: Any) -> DDPJoinHook:
+        """Return what this rank does once it has no more batches."""
+        return DDPJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
+
+    @property
+    def join_device(self) -> Any:
+        """Return the device of the first parameter."""
+        return self.reducer.parameters[0].device
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """Return the ranks that train the model."""
+        return self.process_group
 
     def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Any]) -> None:
         """Let `hook(state, bucket)` send the buckets, and return a future of the average.
@@ -216,7 +265,7 @@ def check_options(others: dict[str, Any], device_ids: Sequence[Any] | None) -> N
         if value:
             raise NotImplementedError(f"DistributedDataParallel: {name} is not supported")
     if device_ids is not None and len(device_ids) > 1:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "DistributedDataParallel", "device_ids can only be None or contain a single element.",
             {"device_ids": list(device_ids)}, "each process has one device",
         )  # fmt: skip

@@ -7,12 +7,16 @@ When the last one has left, the reducer waits for all of them and writes the ave
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...events import work as listened_work
+from ...modes import current
+from ...ops import tensor
 from ..collectives import all_reduce
 from ..process_group import ProcessGroup
 from ..work import Future, Work
@@ -21,6 +25,11 @@ from .buckets import Bucket, GradBucket, assign_buckets
 __all__ = ["Reducer"]
 
 Hook = Callable[[Any, GradBucket], Future]
+
+
+def told(name: str) -> Any:
+    """Tell listeners of a block, such as a profiler, if there are any."""
+    return listened_work("range", name) if current().listeners else nullcontext()
 
 
 class Reducer:
@@ -43,6 +52,8 @@ class Reducer:
         self.divisor = group.size()
         self.arrivals: list[int] = []  # the order of this pass
         self.is_active = False  # a backward pass has to be averaged
+        self.asks_who_uses = False  # some parameters may be unused on some ranks, or on all
+        self.users: tuple[Tensor, Work] | None = None  # how many ranks use each, and its message
         self.is_ordered = False  # the buckets follow the order of a backward pass
         self.ready: set[int] = set()
         self.accumulated = self.expected = 0  # parameters whose `.grad` is, or will be, complete
@@ -72,8 +83,30 @@ class Reducer:
         self.arrivals, self.ready, self.accumulated = [], set(), 0
         left_out = list(unused)
         self.expected = len(self.parameters) - len(left_out)
+        if self.asks_who_uses:
+            self.count_users(left_out)
         for index in left_out:
             self.take_zeros_or_grad(index)
+        if not self.expected:
+            self.finish()
+
+    def count_users(self, unused: Iterable[int]) -> None:
+        """Begin to count the ranks that use each parameter: what none uses keeps its `.grad`."""
+        uses = np.ones(len(self.parameters), np.int32)
+        uses[list(unused)] = 0
+        users = tensor(uses)
+        work = all_reduce(users, group=self.group, async_op=True)
+        assert work is not None
+        self.users = users, work
+
+    def pass_without_batch(self) -> None:
+        """Take part in the pass of other ranks, with gradients of zeros."""
+        for parameter in self.parameters:
+            if self.shares_memory or parameter._grad is None:
+                parameter._grad = None
+            else:
+                parameter._grad._array[...] = 0
+        self.prepare(range(len(self.parameters)))
 
     def follow_first_pass(self) -> None:
         """Make the buckets anew in the order in which the gradients of the first pass came."""
@@ -137,6 +170,11 @@ class Reducer:
 
     def send(self, number: int) -> None:
         """Start the message of a bucket."""
+        with told(f"DDP bucket {number} leaves"):
+            self.start_message(number)
+
+    def start_message(self, number: int) -> None:
+        """Call the hook of a bucket, or `all_reduce`."""
         bucket = self.buckets[number]
         if self.hook is None:
             bucket.work = all_reduce(bucket.flat, group=self.group, async_op=True)  # type: ignore[assignment]
@@ -148,29 +186,43 @@ class Reducer:
     def finish(self) -> None:
         """Wait for all messages, and write the averages into `.grad`."""
         self.is_active = False
-        for bucket in self.buckets:
-            scale = 1.0
-            if isinstance(bucket.work, Work):
-                bucket.work.wait()
-                scale = 1.0 / self.divisor
-            elif bucket.work is not None:  # the future of a hook, which has divided already
-                result = bucket.work.wait()  # type: ignore[attr-defined]
-                result = result[0] if isinstance(result, (list, tuple)) else result
-                if result is not bucket.flat:
-                    bucket.flat._array[...] = result._array
-            self.write_gradients(bucket, scale)
+        unused: set[int] = set()
+        if self.users is not None:
+            (users, work), self.users = self.users, None
+            work.wait()
+            unused = {index for index, count in enumerate(users.tolist()) if not count}
+        for number, bucket in enumerate(self.buckets):
+            with told(f"DDP bucket {number} arrives"):
+                self.write_gradients(bucket, self.wait_for(bucket), unused)
 
-    def write_gradients(self, bucket: Bucket, scale: float) -> None:
-        """Write the averages of a bucket into the gradients of its parameters."""
+    def wait_for(self, bucket: Bucket) -> float:
+        """Wait for the message of a bucket. Returns a factor that makes it an average."""
+        if isinstance(bucket.work, Work):
+            bucket.work.wait()
+            return 1.0 / self.divisor
+        if bucket.work is not None:  # the future of a hook, which has divided already
+            result = bucket.work.wait()  # type: ignore[attr-defined]
+            result = result[0] if isinstance(result, (list, tuple)) else result
+            if result is not bucket.flat:
+                bucket.flat._array[...] = result._array
+        return 1.0
+
+    def write_gradients(self, bucket: Bucket, scale: float, unused: Set[int]) -> None:
+        """Write the averages of a bucket into the gradients of its parameters.
+
+        Args: unused: parameters that no rank has used: they keep what they have.
+        """
         if self.shares_memory:
             if scale != 1.0:
                 bucket.flat._array *= bucket.flat._array.dtype.type(scale)
-            for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
-                if parameter._grad is not view:
+            for index, parameter, view in bucket.members():
+                if parameter._grad is not view and index not in unused:
                     parameter._grad = view
             return
-        for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
+        for index, parameter, view in bucket.members():
             grad = parameter._grad
+            if index in unused:
+                continue
             if grad is None:  # unused here, but perhaps not elsewhere
                 parameter._grad = view.clone().mul_(scale)
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
@@ -122,13 +124,7 @@ class _BatchNorm(_NormBase):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
-        # 0 where it is not used: in evaluation, or without running averages.
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            # The weight 1/n of the n-th batch makes the average one of all batches.
-            if self.momentum is None:
-                momentum = 1 / self.num_batches_tracked.item()
+        momentum = self._count_batch()
         uses_batch_stats = self.training or self.running_mean is None
         running_stats = (
             (self.running_mean, self.running_var)
@@ -138,6 +134,17 @@ class _BatchNorm(_NormBase):
         return F.batch_norm(
             input, *running_stats, self.weight, self.bias, uses_batch_stats, momentum, self.eps
         )
+
+    def _count_batch(self) -> float:
+        """Count a batch, in training, and return its weight in the running averages."""
+        # 0 where it is not used: in evaluation, or without running averages.
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            # The weight 1/n of the n-th batch makes the average one of all batches.
+            if self.momentum is None:
+                momentum = 1 / self.num_batches_tracked.item()
+        return momentum
 
 
 class BatchNorm1d(_BatchNorm):
@@ -176,10 +183,11 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     __doc__ = f"""Batch norm over the batches of all processes together.
 
-    In a single process, which is all that is supported so far, it is batch norm of (n, c, …).
+    In training, mean and variance are those of all ranks' batches, which may differ in size; the
+    gradients, too. Without a process group, it is batch norm of (n, c, …).
 
     {_BatchNorm.__doc__}
-        process_group: the processes whose batches are combined; it has no effect yet.
+        process_group: the processes whose batches are combined; None: all.
 
     >>> nn.SyncBatchNorm(3)(randn(5, 3, 4)).shape
     torch.Size([5, 3, 4])
@@ -194,6 +202,19 @@ class SyncBatchNorm(_BatchNorm):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        distributed = sys.modules.get("edutorch.distributed")  # a layer above this one
+        if not self.training or distributed is None or not distributed.is_initialized():
+            return super().forward(input)
+        group = distributed.group.WORLD if self.process_group is None else self.process_group
+        if distributed.get_world_size(group) <= 1:
+            return super().forward(input)
+        self._check(input)
+        return import_module("edutorch.distributed.sync_batch_norm").sync_batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias,
+            self._count_batch(), self.eps, group,
+        )  # fmt: skip
 
     def _check(self, input: Tensor) -> None:
         shape = tuple(input.shape)

@@ -1,0 +1,1 @@
+"""`torch.distributed.algorithms`: uneven inputs, and other ways to average gradients."""
