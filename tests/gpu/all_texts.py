@@ -8,7 +8,7 @@ import numpy as np
 
 from edutorch.backends.strict_array import StrictArray
 from edutorch.compilation.cuda_codegen import write_fused
-from edutorch.kernels.gpu import random
+from edutorch.kernels.gpu import one_hot, random
 from edutorch.kernels.gpu.module import CudaModule
 from tests.gpu import elementwise_cases
 from tests.gpu.elementwise_cases import KEYS, collecting
@@ -46,7 +46,13 @@ def fused_modules() -> list[CudaModule]:
 def all_modules(dtypes: Iterable[str] = DTYPES) -> list[CudaModule]:
     """Return all texts, each once."""
     dtypes = tuple(dtypes)
-    modules = [random.text(), *training_modules(), *fused_modules(), *row_modules(dtypes)]
+    modules = [
+        random.text(),
+        one_hot.text(),
+        *training_modules(),
+        *fused_modules(),
+        *row_modules(dtypes),
+    ]
     for dtype in dtypes:
         modules += elementwise_modules(dtype)
     return list(dict.fromkeys(modules))

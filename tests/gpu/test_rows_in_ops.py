@@ -120,6 +120,18 @@ def test_a_gathered_index_out_of_range_is_an_error() -> None:
         y.cpu()
 
 
+@pytest.mark.parametrize("classes", [-1, 4, 50])
+def test_one_hot_vectors_use_theirs(classes: int) -> None:
+    LAUNCHES.clear()
+    index = torch.tensor([[0, 3, 3], [1, 0, 2]])
+    y = nn.functional.one_hot(index.to("strict"), classes)
+    assert torch.equal(y.cpu(), nn.functional.one_hot(index, classes))
+    assert LAUNCHES["one_hot_elements"] == 1
+    assert nn.functional.one_hot(index[:0].to("strict"), 3).shape == (0, 3, 3)
+    with pytest.raises(torch.errors.DimError, match="from 0 to 2"):
+        nn.functional.one_hot(index.to("strict"), 3).cpu()
+
+
 def test_resizing_uses_them() -> None:
     for settings in ({"mode": "nearest"}, {"mode": "bilinear", "align_corners": True}):
         LAUNCHES.clear()
