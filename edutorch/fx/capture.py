@@ -19,6 +19,7 @@ from ..core.autograd.graph import LEAF
 from ..core.autograd.versions import clock
 from ..core.tensor import Tensor
 from ..modes import Modes, current
+from ..ops.random import make_default_generators
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import captured_graph, primitives
 from .capture_context import DEFAULT_OPTIONS, CaptureOptions, Tracer
@@ -107,6 +108,7 @@ class CaptureSession:
         captured, tracer = self.captured, self.tracer
         captured.reasons = tracer.reasons
         self.check_state()
+        make_default_generators()
         mode = current()  # compared at the end: a function may leave `no_grad` in force
         states, randomness = (
             [len(optimizer.state) for optimizer in self.reach.optimizers],
