@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..backends import Backend
+from ..backends.legacy_random import LEGACY
 from ..backends.pending_checks import CapturedChecks, checks_of
 
 __all__ = ["HostCounts"]
@@ -41,6 +42,10 @@ class HostCounts:
                     draws = stack.enter_context(source.captured())
                     self.draws.append((generator, source, draws))
             yield
+
+    def draws_on_host(self) -> bool:
+        """Whether a generator draws on the host, in an old saved state, and no graph can."""
+        return any(isinstance(generator.random, LEGACY) for generator in self.generators)
 
     def is_stale(self) -> bool:
         """Whether a generator draws on the host from now on: that of an old saved state."""

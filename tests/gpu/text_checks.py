@@ -41,6 +41,7 @@ def check_random(dtype: str, sizes: Iterable[int] = DRAW_SIZES) -> None:
         lambda draw, n: draw.permutation(n),
         sort_bits,
         *(lambda draw, n, t=t: dropout_mask(draw, n, t) for t in floats),
+        uniform_at_place,
     ]
     for n in sizes:
         for number, call in enumerate(calls):
@@ -58,6 +59,15 @@ def sort_bits(draw: Any, n: int) -> np.ndarray:
     assert (y % 2**11 == np.arange(n)).all(), "the place of a key"
     draw.offset += blocks
     return y >> np.uint64(11)
+
+
+def uniform_at_place(draw: Any, n: int) -> np.ndarray:
+    """Return uniform numbers: by a kernel that gets the place of the draw."""
+    if not isinstance(draw, DeviceRandom):
+        return draw.uniform((n,), np.dtype(np.float32))
+    place, y = draw.place(n), np.empty(n, np.float32)
+    random.uniform_at(place, y)
+    return y
 
 
 def dropout_mask(draw: Any, n: int, dtype: np.dtype[Any]) -> np.ndarray:
