@@ -310,13 +310,13 @@ class KernelWriter:
 
     def constant_loads(self) -> list[str]:
         """What is loaded once, before the loop."""
-        numbers = [
+        single = [
             f"    const {value_type(x.dtype)} {x.name} = widen({x.name}s[0]);"
             for x in self.element.inputs
             if self.spreads[x.name] == "one"
         ]
         draws = self.element.draws
-        return [*numbers, *(f"    const Generator {x} = {{{x}s[0], {x}s[1], 0}};" for x in draws)]
+        return [*single, *(f"    const Generator {x} = {{{x}s[0], {x}s[1], 0}};" for x in draws)]
 
     def position(self, number: str) -> list[str]:
         """The position along each axis, from its number."""
