@@ -19,7 +19,6 @@ from ..core.autograd.graph import LEAF
 from ..core.autograd.versions import clock
 from ..core.tensor import Tensor
 from ..modes import Modes, current
-from ..ops.random import make_default_generators
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import captured_graph, primitives
 from .capture_context import DEFAULT_OPTIONS, CaptureOptions, Tracer
@@ -34,6 +33,7 @@ from .captured_graph import (
     flat_tensors,
     has_user_hooks,
     is_plain_value,
+    make_default_generators,
     python_random_state,
     split_graph,
     unwrap_saved,

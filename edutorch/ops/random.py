@@ -175,13 +175,6 @@ def default_generator(backend: Backend) -> Generator:
     return generator
 
 
-def make_default_generators() -> None:
-    """Make those of all devices in use: one that is made in a capture would be a new one."""
-    for cards in backends.all_cards():
-        for backend in cards.in_use():
-            default_generator(backend)
-
-
 def manual_seed(seed: int) -> Generator:
     """Seed the generators of all devices, and return the CPU's.
 
