@@ -40,6 +40,10 @@ class Cards:
         self._made: dict[int, Backend] = {}
         self._thread = threading.local()
 
+    def in_use(self) -> list[Backend]:
+        """Return the cards that have been used."""
+        return list(self._made.values())
+
     def current_index(self) -> int:
         """Return the index of this thread's current card: 0, until another one is selected."""
         return getattr(self._thread, "index", 0)

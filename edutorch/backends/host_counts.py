@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from .legacy_random import LEGACY
 from .numpy import Backend
 from .pending_checks import CapturedChecks, checks_of
 
@@ -46,6 +47,10 @@ class HostCounts:
     def forget_unused(self) -> None:
         """Forget the generators that the capture has not drawn from."""
         self.draws = [entry for entry in self.draws if entry[-1].blocks]
+
+    def draws_on_host(self) -> bool:
+        """Whether a generator draws on the host, in an old saved state, and no graph can."""
+        return any(isinstance(generator.random, LEGACY) for generator in self.generators)
 
     def is_stale(self) -> bool:
         """Whether a generator draws on the host from now on: that of an old saved state."""

@@ -18,7 +18,8 @@ from .kernel_registry import Slot, slot
 from .philox import Array, Namespace, PhiloxRandom
 
 __all__ = [
-    "DROPOUT_MASK", "INTEGERS", "NORMAL", "SORT_KEYS", "UNIFORM", "CapturedDraws", "DeviceRandom",
+    "DROPOUT_MASK", "INTEGERS", "NORMAL", "PLACE", "SORT_KEYS", "UNIFORM", "CapturedDraws",
+    "DeviceRandom",
 ]  # fmt: skip
 
 
@@ -27,6 +28,7 @@ NORMAL = slot("NORMAL", "cuda")
 INTEGERS = slot("INTEGERS", "cuda")
 SORT_KEYS = slot("SORT_KEYS", "cuda")
 DROPOUT_MASK = slot("DROPOUT_MASK", "cuda")
+PLACE = slot("PLACE", "cuda")
 
 
 class CapturedDraws:
@@ -113,6 +115,16 @@ class DeviceRandom(PhiloxRandom):
         y = self.xp.empty(math.prod(shape), dtype)
         kept = 1 / (1 - p) if p < 1 else 0.0
         return y.reshape(shape) if self.run(DROPOUT_MASK, y.size, y, p, kept) else None
+
+    def place(self, words: int) -> Array:
+        """Reserve so many words; return seed and offset of their first block, on the device.
+
+        A kernel that gets them computes the numbers where it needs them.
+        """
+        y = self.xp.empty(2, np.uint64)
+        if not self.run(PLACE, words, y):
+            y[0], y[1] = map(np.uint64, self.reserve(words))
+        return y
 
     @contextmanager
     def captured(self) -> Iterator[CapturedDraws]:

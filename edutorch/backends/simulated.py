@@ -378,6 +378,8 @@ class SimulatedBackend(Backend):
         return self.lift(y, (*inputs.values(), *settings.values()))
 
     def asarray(self, values: Any, dtype: Any = None) -> SimulatedArray:
+        if isinstance(values, np.ndarray):  # of the host: it is copied to the card
+            return self.from_numpy(values if dtype is None else values.astype(dtype))
         return self.lift(self.cpu.xp.asarray(self.lower(values), dtype=dtype), (values,))
 
     def from_numpy(self, array: np.ndarray) -> SimulatedArray:

@@ -17,6 +17,11 @@ from .numpy import Array
 ATOMIC = {"int32", "int64", "float16", "float32", "float64", "uint32", "uint64"}
 """The dtypes of `add.at`."""
 
+UNDEFINED_BYTE = 0x5A
+"""The bytes of an integer that CUDA leaves undefined: a division by 0, and the integer of a NaN.
+They are 90 as int8 and 6510615555426900570 as int64: a result that nobody takes for a right one.
+What a GPU gives there depends on the dtypes, the kernel and the compiler."""
+
 NOT_AN_INDEX = "arrays used as indices must be of integer or boolean type. (actual: {})"
 
 
@@ -119,6 +124,8 @@ def assign(target: np.ndarray, index: tuple[Any, ...], value: Any) -> None:
         region = target[index]
         if is_basic(index) and region.flags.c_contiguous:
             value = cleared(value)
+    elif value.dtype != target.dtype:
+        value = astype(value, target.dtype)
     try:
         target[index] = value
     except ValueError as error:
@@ -141,10 +148,20 @@ def cleared(value: np.ndarray) -> np.ndarray:
 # Arithmetic --------------------------------------------------------------------------------------
 
 
+def undefined(dtype: np.dtype[Any]) -> Any:
+    """Return the marker in place of an integer that is not defined."""
+    return np.frombuffer(bytes([UNDEFINED_BYTE]) * dtype.itemsize, dtype)[0]
+
+
+def marked(y: Array, b: Array) -> Any:
+    """Return quotients or remainders of integers with the marker where the divisor `b` is 0."""
+    return np.where(np.equal(b, 0), undefined(y.dtype), y) if y.dtype.kind in "iu" else y
+
+
 def floor_divide(a: Array, b: Array) -> Any:
     """The quotient is rounded to the dtype before it is rounded down."""
     if np.result_type(a, b).kind in "iub":
-        return np.floor_divide(a, b)
+        return marked(np.floor_divide(a, b), b)
     dtype = np.result_type(a, b)
     if dtype.name in HALVES:
         a, b = np.asarray(a, np.float32), np.asarray(b, np.float32)
@@ -154,7 +171,7 @@ def floor_divide(a: Array, b: Array) -> Any:
 def remainder(a: Array, b: Array) -> Any:
     """a - ⌊a / b⌋ · b as it stands: NaN if `b` is infinite, noise if the quotient is large."""
     if np.result_type(a, b).kind in "iub":
-        return np.remainder(a, b)
+        return marked(np.remainder(a, b), b)
     return a - floor_divide(a, b) * b
 
 
@@ -164,7 +181,14 @@ def fmod(a: Array, b: Array) -> Any:
     if dtype.kind not in "iub":
         return np.fmod(a, b)
     wide = np.fmod(np.asarray(a, np.float64), np.asarray(b, np.float64))
-    return np.where(np.equal(b, 0), 0, wide).astype(dtype)
+    return marked(np.where(np.equal(b, 0), 0, wide).astype(dtype), b)
+
+
+def divide_with_remainder(a: Array, b: Array) -> Any:
+    """NumPy's, of floats."""
+    if np.result_type(a, b).kind in "iub":
+        return floor_divide(a, b), remainder(a, b)
+    return np.divmod(a, b)
 
 
 def angle(z: Array, deg: bool = False) -> Any:
@@ -276,17 +300,30 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
 
 
 def astype(array: np.ndarray, dtype: Any, *args: Any, **settings: Any) -> Any:
-    """Floats become integers as on a GPU: NaN is 0, and others saturate."""
+    """Floats become integers as on a GPU: they saturate; of a NaN the integer is undefined."""
     dtype = np.dtype(dtype)
     check_dtype(dtype)
     if array.dtype.kind in "fV" and dtype.kind in "iu":
         limits = np.iinfo(dtype if dtype.itemsize > 2 else np.int32)
         wide = np.asarray(array, np.float64)
-        whole = np.clip(np.where(np.isnan(wide), 0, np.trunc(wide)), limits.min, limits.max)
+        is_nan = np.isnan(wide)
+        whole = np.clip(np.where(is_nan, 0, np.trunc(wide)), limits.min, limits.max)
         large = wide >= float(limits.max)  # float64 has no digits for the largest integer itself
         small = np.where(large, 0, whole).astype(limits.dtype)
-        return np.where(large, np.asarray(limits.max, limits.dtype), small).astype(dtype)
+        y = np.where(large, np.asarray(limits.max, limits.dtype), small).astype(dtype)
+        return np.where(is_nan, undefined(dtype), y)
     return array.astype(dtype, *args, **settings)
+
+
+def casting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of CuPy that may cast an array to the dtype of its second argument."""
+
+    def make(a: Any, dtype: Any = None, *args: Any, **settings: Any) -> Any:
+        if isinstance(a, np.ndarray) and dtype is not None and np.dtype(dtype) != a.dtype:
+            a = astype(a, dtype)
+        return function(a, dtype, *args, **settings)
+
+    return make
 
 
 def arange(*bounds: Any, **settings: Any) -> Any:
@@ -312,6 +349,8 @@ def linspace(start: Any, stop: Any, num: Any = 50, *args: Any, **settings: Any) 
 
 DIFFERENT: dict[str, Callable[..., Any]] = {
     "angle": angle, "arange": arange, "astype": astype, "broadcast_arrays": broadcast_arrays,
+    "array": casting(np.array), "asanyarray": casting(np.asanyarray),
+    "asarray": casting(np.asarray), "divmod": divide_with_remainder,
     "cumprod": needs_axis(np.cumprod), "cumsum": needs_axis(np.cumsum), "dot": products(np.dot),
     "einsum": einsum, "floor_divide": floor_divide, "fmod": fmod, "matmul": matmul,
     "linspace": linspace, "mod": remainder, "nextafter": nextafter, "remainder": remainder,

@@ -231,6 +231,8 @@ class CapturedStep:
             return self.write_back(self.run(self.inputs), self.inputs, in_place)
 
         try:
+            if self.counts.draws_on_host():
+                raise CaptureError("compile", "a generator in an old state draws on the host")
             with self.counts.captured():
                 self.outputs, self.replay = self.driver.capture(run)
             self.captures += 1

@@ -35,6 +35,9 @@ __all__ = ["FusedKernel", "cuda_obstacle", "write_fused"]
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "bool", "int64", "int32")
 NUMBER = np.dtype("float64")
+UNIFORM = "uniform"
+"""The function whose values are random: of seed and offset of a draw, and of the position."""
+
 MAX_ARRAYS = 100
 """The arguments of a kernel have 4 KB: with strides, so many arrays always fit."""
 
@@ -51,6 +54,8 @@ def cuda_obstacle(value: Value) -> str | None:
     """Return why a value cannot be part of a kernel here, or None if it can."""
     if value.kind != "element":
         return f"a {value.kind}"
+    if value.function == UNIFORM:
+        return None
     dtypes = [operand.dtype for operand in operands_of(value)] + [value.dtype]
     unknown = [dtype for dtype in dtypes if dtype is not None and dtype.name not in DTYPES]
     if unknown:
@@ -66,10 +71,12 @@ class FusedKernel(NamedTuple):
     Attributes:
         element: what it does with one element.
         domain: the shape that it goes over.
+        draws: which operands are the places of draws, of which it computes random numbers.
     """
 
     element: Element
     domain: tuple[int, ...]
+    draws: tuple[int, ...] = ()
 
     def __call__(self, *arrays: Array, out: Sequence[Array | None] = ()) -> tuple[Array, ...]:
         """Launch the kernel.
@@ -82,6 +89,9 @@ class FusedKernel(NamedTuple):
         Returns: the results, in the order of `results`.
         """
         backend, outputs = backends.of(arrays[0]), self.element.outputs
+        draws = [arrays[index] for index in self.draws]
+        if draws:
+            arrays = tuple(x for index, x in enumerate(arrays) if index not in self.draws)
         results = tuple(
             backend.xp.empty(self.domain, variable.dtype) if target is None else target
             for variable, target in zip(outputs, out or (None,) * len(outputs), strict=True)
@@ -89,7 +99,8 @@ class FusedKernel(NamedTuple):
         everything = (*arrays, *results)
         accesses = tuple(access(backend, array, self.domain) for array in everything)
         plan = cached_plan(self.domain, accesses)
-        launch(self.module(plan.layout), "fused", plan.blocks, BLOCK, (*everything, *plan.geometry))
+        arguments = (*everything, *plan.geometry, *draws)
+        launch(self.module(plan.layout), "fused", plan.blocks, BLOCK, arguments)
         return results
 
     def module(self, layout: Layout) -> CudaModule:
@@ -129,7 +140,13 @@ def write_fused(group: Group, results: list[Value]) -> FusedKernel | None:
         return None
     if any(group.level[value] != "full" for value in group.values) or not operands:
         return None
-    return FusedKernel(GroupWriter(group, operands, results).write(), group.domain)
+    draws = tuple(index for index, operand in enumerate(operands) if is_place(operand))
+    return FusedKernel(GroupWriter(group, operands, results).write(), group.domain, draws)
+
+
+def is_place(operand: Value) -> bool:
+    """Whether an operand is the place of a draw, no array with an element for each position."""
+    return operand.dtype == np.uint64  # which `cuda_obstacle` lets pass for nothing else
 
 
 class GroupWriter:
@@ -160,11 +177,15 @@ class GroupWriter:
             for output, value in zip(outputs, self.results, strict=True)
         ]
         inputs = tuple(
-            Variable(self.names[operand], dtype_of(operand)) for operand in self.operands
+            Variable(self.names[operand], dtype_of(operand))
+            for operand in self.operands
+            if not is_place(operand)
         )
+        draws = tuple(self.names[operand] for operand in self.operands if is_place(operand))
+        headers = ['#include "philox.cuh"'] if draws else []
         return Element(
             inputs, outputs, (), tuple(lines), f"{len(self.group.values)} operations in one pass.",
-            "\n".join(self.formulas.values()),
+            "\n".join([*headers, *self.formulas.values()]), draws,
         )  # fmt: skip
 
     def dtype(self, value: Value) -> np.dtype[Any]:
@@ -174,6 +195,8 @@ class GroupWriter:
 
     def expression(self, value: Value) -> str:
         """Return the C code of a value, from the names of its operands."""
+        if value.function == UNIFORM:
+            return f"uniform_float({self.names[value.operands[0]]})"
         dtypes = [x.dtype for x in value.operands if getattr(x, "dtype", None) is not None]
         # A comparison computes in the dtype of its operands.
         dtype = value.dtype if value.dtype != bool or not dtypes else dtypes[0]

@@ -24,6 +24,8 @@ from ..core.registry import REGISTRY
 from ..fx import primitives
 from ..fx.device_functions import function_on
 from ..nn.functional.activation import gelu_derivative
+from .cuda_codegen import UNIFORM
+from .fused_draws import place_of_draw
 from .fusion_groups import Group, Unit, readers
 from .memory_planning import in_place_outputs
 from .numpy_codegen import Names, NumpyWriter
@@ -49,7 +51,7 @@ class DeviceFunctions:
             return self.of_op(op)
         if hasattr(target, "rule"):
             return self.kernel_first(target.rule, target.definition)
-        if target is primitives.draw:
+        if target in (primitives.draw, place_of_draw):
             return target
         return function_on(self.backend, target)
 
@@ -103,6 +105,14 @@ class DeviceFunctions:
     def sum_along(self, x: Any, axis: Any, keepdims: bool) -> Any:
         """Sum as definitions do."""
         return add_up(self.xp, x, axis, keepdims)
+
+    def uniform(self, place: Any, shape: tuple[int, ...]) -> Any:
+        """Return the numbers of a draw that has its place, where no kernel computes them inside."""
+        from ..kernels.gpu.random import uniform_at
+
+        y = self.xp.empty(shape, np.float32)
+        uniform_at(place, y)
+        return y
 
     def element_functions(self) -> dict[str, Callable[..., Any]]:
         """Return the elementwise functions that array libraries do not have."""
@@ -175,6 +185,9 @@ class DeviceWriter(NumpyWriter):
             if value.kind == "product":
                 left, right, *bias = map(self.operand_text, value.operands)
                 return f"product({', '.join([left, right, *bias])})"
+            if value.function == UNIFORM:
+                name = self.names.name(self.functions.uniform, UNIFORM)
+                return f"{name}({self.operand_text(value.operands[0])}, {value.shape})"
             if value.kind == "element" and value.function in self.elements:
                 function = self.names.name(self.elements[value.function], value.function)
                 return f"{function}({self.operand_text(value.operands[0])})"

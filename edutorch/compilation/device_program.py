@@ -24,6 +24,7 @@ from .captured_step import CapturedStep, GraphDriver, graph_driver
 from .cuda_codegen import cuda_obstacle, write_fused
 from .device_codegen import DeviceFunctions, DeviceProgramText, device_program_text
 from .device_split import Split, device_of, split_by_device
+from .fused_draws import can_draw_inside, draw_inside
 from .fusion import fusion_obstacle, group_values
 from .fusion_groups import Group
 from .half_norms import narrow_norms
@@ -44,11 +45,14 @@ class DeviceProgram:
 
     Attributes:
         code: its Python code.
+        draws_inside: whether random numbers are computed inside kernels (`fused_draws.py`).
         writes: by output, the input that it is written into.
         generators: what it draws random numbers from.
     """
 
-    def __init__(self, graph: Graph, backend: Backend, fuse: bool = True) -> None:
+    def __init__(
+        self, graph: Graph, backend: Backend, fuse: bool = True, draws: bool = True
+    ) -> None:
         self.graph, self.backend = graph, backend
         self.program = build_program(graph, on_device=True, kept=kept_ops(backend))
         has_cublas, has_cudnn = libraries_of(backend)
@@ -56,6 +60,8 @@ class DeviceProgram:
             fuse_epilogues(self.program)
         if has_cudnn:
             narrow_norms(self.program)
+        self.draws_inside = draws and fuse and bool(backend.kernels) and draw_inside(self.program)
+        self.without: DeviceProgram | None = None
         self.units, self.reasons = group_values(
             self.program, fuse, cuda_obstacle if backend.kernels else fusion_obstacle
         )
@@ -67,7 +73,16 @@ class DeviceProgram:
         draws = (node for node in graph.nodes if node.target is primitives.draw)
         self.generators = list({id(node.args[0]): node.args[0] for node in draws}.values())
         exec(compile(self.code, "<edutorch.compile on a device>", "exec"), self.text.scope)
-        self.run: Run = self.text.scope["run"]
+        self.launch: Run = self.text.scope["run"]
+
+    def run(self, arrays: list[Any]) -> list[Any]:
+        """Launch the kernels; return the outputs."""
+        if self.draws_inside and not all(map(can_draw_inside, self.generators)):
+            # A generator was set to a state of the old stream, which draws on the host.
+            if self.without is None:
+                self.without = DeviceProgram(self.graph, self.backend, draws=False)
+            return self.without.run(arrays)
+        return self.launch(arrays)
 
     def kernel_of(self, group: Group, results: list[Value]) -> FusedKernel | None:
         """Return the kernel of a group, or None where none can be written."""

@@ -102,14 +102,16 @@ class Fusion:
     def is_deferred(self, value: Value) -> bool:
         """Whether a value is deferred to the kernel of its only reader.
 
-        Masks and constants are, and what only backward needs: to compute a derivative like y - y²
-        costs less than to store it in the forward pass.
+        Masks and constants are, drawn numbers, and what only backward needs: to compute a
+        derivative like y - y² costs less than to store it in the forward pass.
         """
         if value.kind != "element" or len(value.users) != 1 or self.obstacle(value) is not None:
             return False
         (reader,) = value.users  # with two readers, deferring would compute it twice
         if self.obstacle(reader) is not None or value in self.outputs:
             return False
+        if value.is_drawn:  # its reader is the only one that computes it
+            return True
         depth = 1 + max((self.depth.get(operand, 0) for operand in operands_of(value)), default=0)
         # 0 means that the next value of the chain may be deferred again.
         self.depth[value] = depth if depth <= MAX_DEFERRED_DEPTH else 0

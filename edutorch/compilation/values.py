@@ -75,6 +75,11 @@ class Value:
             return self.settings["offset"], self.settings["steps"]
         return 0, contiguous_steps(self.shape)
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether a kernel draws it: a random number, or made of such alone (fused_draws.py)."""
+        return bool(self.settings.get("is_drawn"))
+
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name} {self.shape}>"
 
@@ -156,9 +161,8 @@ class Program:
                 needed.add(id(value))
                 stack += operands_of(value)
         self.values = [
-            # A draw moves the generator, even if nobody uses the numbers.
             value for value in self.values
-            if id(value) in needed or (value.node is not None and value.node.meta.get("random"))
+            if id(value) in needed or moves_generator(value)
         ]  # fmt: skip
         for input_ in (*self.inputs, *self.values):
             input_.users = []
@@ -200,6 +204,12 @@ class Program:
                 name = f"{stem}_{suffix}"
             taken.add(name)
             value.name = name
+
+
+def moves_generator(value: Value) -> bool:
+    """Whether a value is a draw, which counts even if nobody uses the numbers."""
+    is_random = value.node is not None and value.node.meta.get("random")
+    return bool(is_random) and value.kind != "element"  # such a number is a function of its place
 
 
 def is_cheap(operand: object) -> bool:
@@ -317,6 +327,7 @@ FUNCTIONS: dict[str, Function] = {
     "sinh": Function("math.sinh({0})", "math", vector=False, costs=20),
     "cosh": Function("math.cosh({0})", "math", vector=False, costs=20),
     "logaddexp": Function("logaddexp({0}, {1})", "logaddexp", costs=25),
+    "uniform": Function("", vector=False, costs=40),  # by Philox, on devices: `fused_draws.py`
 }
 
 

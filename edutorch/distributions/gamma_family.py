@@ -17,7 +17,7 @@ from ..dtypes import finfo
 from ..nn.functional import one_hot
 from ..ops import exp, stack, tensor, where, xlogy, zeros_like
 from ..ops.gamma import LARGE, digamma, igamma, stirling_correction, temme_coefficients
-from ..ops.random import random_source
+from ..ops.random import host_source
 from ..ops.special import power_series
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
@@ -404,27 +404,26 @@ class FisherSnedecor(Distribution):
         return log_norm + log_kernel - (half1 + half2) * (ratio * value).log1p()
 
 
-def draw_log_gamma(alpha: Array) -> Array:
-    """Draw ln z for gamma variables z with the shapes α, on the host.
+def draw_log_gamma(alpha: Array, backend: backends.Backend) -> Array:
+    """Draw ln z for gamma variables z with the shapes α, on the host, in a device's stream.
 
     For α ≥ 1, z = d (1 + c x)³ with a normal x is nearly gamma distributed; a rejection step
     corrects it. Below 1: z(α) = z(α + 1) · U^(1/α).
     """
-    random = random_source(None, backends.CPU)
-    double = np.dtype(np.float64)
+    normal, uniform = (host_source(name, None, backend) for name in ("normal", "uniform"))
     is_small = alpha < 1
     d = np.where(is_small, alpha + 1, alpha) - 1 / 3
     c = 1 / np.sqrt(9 * d)
     log_z, remaining = np.empty(alpha.shape), np.arange(alpha.size)
     while remaining.size:
-        x = random.normal((remaining.size,), double)
-        u = 1 - random.uniform((remaining.size,), double)
+        x = normal((remaining.size,))
+        u = 1 - uniform((remaining.size,))
         v = (1 + c[remaining] * x) ** 3
         log_v = np.log(np.maximum(v, 1e-300))
         accepted = (v > 0) & (np.log(u) < 0.5 * x * x + d[remaining] * (1 - v + log_v))
         log_z[remaining[accepted]] = (np.log(d[remaining]) + log_v)[accepted]
         remaining = remaining[~accepted]
-    u = 1 - random.uniform(alpha.shape, double)
+    u = 1 - uniform(alpha.shape)
     return log_z + np.where(is_small, np.log(u) / alpha, 0.0)
 
 
@@ -514,7 +513,7 @@ class LogGammaSample(Function):
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
         backend = backends.of(concentration._array)
         alpha = np.asarray(backend.to_numpy(concentration._array)).astype(np.float64)
-        log_z = draw_log_gamma(alpha.reshape(-1)).reshape(alpha.shape)
+        log_z = draw_log_gamma(alpha.reshape(-1), backend).reshape(alpha.shape)
         ctx.save_for_backward(concentration, wrap(backend.from_numpy(log_z)))
         return wrap(backend.from_numpy(log_z.astype(concentration._array.dtype)))
 

@@ -33,6 +33,7 @@ from .captured_graph import (
     flat_tensors,
     has_user_hooks,
     is_plain_value,
+    make_default_generators,
     python_random_state,
     split_graph,
     unwrap_saved,
@@ -107,6 +108,7 @@ class CaptureSession:
         captured, tracer = self.captured, self.tracer
         captured.reasons = tracer.reasons
         self.check_state()
+        make_default_generators()
         mode = current()  # compared at the end: a function may leave `no_grad` in force
         states, randomness = (
             [len(optimizer.state) for optimizer in self.reach.optimizers],

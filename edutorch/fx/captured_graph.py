@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import backends
 from ..core.autograd.engine import Engine, conjugate
 from ..core.autograd.graph import LEAF, record
 from ..core.autograd.graph import Node as AutogradNode
@@ -22,6 +23,7 @@ from ..core.registry import REGISTRY
 from ..core.tensor import Tensor, fill, share_version
 from ..dtypes import dtype
 from ..nn import Module
+from ..ops.random import default_generator
 from ..optim.optimizer import Optimizer
 from ..utils._pytree import tree_flatten
 from . import primitives
@@ -131,6 +133,13 @@ def has_user_hooks(optimizer: Optimizer) -> bool:
     hooks = (hook for when in ("step_pre", "step_post") for hook in optimizer.hooks_for(when))
     ours = ("edutorch.",)  # schedulers count the steps
     return any(not (getattr(hook, "__module__", "") or "").startswith(ours) for hook in hooks)
+
+
+def make_default_generators() -> None:
+    """Make those of all devices in use: one that is made in a capture would be a new one."""
+    for cards in backends.all_cards():
+        for backend in cards.in_use():
+            default_generator(backend)
 
 
 def python_random_state() -> Any:

@@ -59,8 +59,10 @@ def as_index(index: Index) -> Any:
         )  # fmt: skip
     if index.dtype == "uint8" and not isinstance(index, np.generic):
         index = bytes_as_mask(index)
-    # Inside vmap it is one per example, and on `meta` it has no value.
-    if index.ndim == 0 and not hasattr(index, "backend") and backends.has_elements(index):
+    # Inside vmap it is one per example, and on `meta` it has no value; on a simulated card it has.
+    backend: Any = getattr(index, "backend", None)
+    is_known = backend is None or (getattr(backend, "is_simulated", False) and not backend.level)
+    if index.ndim == 0 and is_known and backends.has_elements(index):
         return bool(index) if index.dtype.kind == "b" else int(index)
     return index
 

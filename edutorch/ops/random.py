@@ -222,19 +222,25 @@ def random_source(generator: Generator | None, backend: Backend) -> Any:
     return batched_generator(source.random, levels) if levels else source.random
 
 
-def host_uniform(generator: Generator | None) -> Callable[[tuple[int, ...]], np.ndarray]:
-    """Return a function that draws uniform samples in double precision for the host.
+def host_source(
+    distribution: str, generator: Generator | None, backend: Backend
+) -> Callable[[tuple[int, ...]], np.ndarray]:
+    """Return a function that draws samples in double precision for the host.
+
+    What is computed on the host for a tensor of a device is drawn from the device's stream: so a
+    sample that needs draws of both is the same on every device.
 
     Args:
-        generator: of any device; None is the CPU's.
+        distribution: "uniform" or "normal".
+        generator: of any device; None is that of `backend`.
     """
-    random = random_source(generator, backends.CPU)
+    random = random_source(generator, backend)
 
-    def uniform(shape: tuple[int, ...]) -> np.ndarray:
-        samples = random.uniform(shape, np.dtype(np.float64))
+    def draw_on_host(shape: tuple[int, ...]) -> np.ndarray:
+        samples = getattr(random, distribution)(shape, np.dtype(np.float64))
         return np.asarray(backends.of(samples).to_numpy(samples))
 
-    return uniform
+    return draw_on_host
 
 
 def floating_dtype(name: str, dtype: DTypeLike) -> Any:
@@ -492,7 +498,7 @@ def multinomial(
             "multinomial", f"cannot draw {num_samples} samples without replacement",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    uniform = host_uniform(generator)
+    uniform = host_source("uniform", generator, backends.of(input._array))
     if replacement:
         edges = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
         edges[:, -1] = 1.0

@@ -16,7 +16,7 @@ from .. import backends
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ValueRangeError
 from .creation import zeros_like
-from .random import Generator, host_uniform
+from .random import Generator, host_source
 
 __all__ = ["binomial", "poisson"]
 
@@ -42,7 +42,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     rates = to_host("poisson", input)
     if not (rates >= 0).all():
         raise ValueRangeError("poisson", "expected rates that are not negative")
-    uniform = uniform_source(generator)
+    uniform = uniform_source(generator, input)
     samples = np.zeros(rates.shape)
     few = rates < REJECTION_FROM
     samples[few] = invert_cdf(uniform, np.exp(-rates[few]), lambda k: rates[few] / k)
@@ -78,7 +78,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     tries, chances = np.broadcast_arrays(to_host("binomial", count), to_host("binomial", prob))
     if not ((tries >= 0).all() and ((chances >= 0) & (chances <= 1)).all()):
         raise ValueRangeError("binomial", "expected count >= 0 and 0 <= prob <= 1")
-    uniform = uniform_source(generator)
+    uniform = uniform_source(generator, count)
     n, rarer = np.floor(tries), np.minimum(chances, 1 - chances)
     odds = rarer / (1 - rarer)
     samples = np.zeros(n.shape)
@@ -118,9 +118,9 @@ def from_host(samples: np.ndarray, like: Tensor) -> Tensor:
     return wrap(backends.of(like._array).from_numpy(samples.astype(like._array.dtype)))
 
 
-def uniform_source(generator: Generator | None) -> Callable[[int], np.ndarray]:
-    """Return a function that draws a number of uniform samples on the host."""
-    uniform = host_uniform(generator)
+def uniform_source(generator: Generator | None, like: Tensor) -> Callable[[int], np.ndarray]:
+    """Return a function that draws a number of uniform samples on the host for a parameter."""
+    uniform = host_source("uniform", generator, backends.of(like._array))
     return lambda count: uniform((count,))
 
 

@@ -367,3 +367,19 @@ def test_new_cards_have_new_generators():
             assert (edutorch.rand(3, device="cuda") + 1).tolist() != x.tolist()
             backends.simulate_cards(0)
             assert not [name for name in _GENERATORS if name.startswith("cuda")]
+
+
+def test_integers_among_index_arrays_select_as_on_the_cpu():
+    """A 0-d tensor is an integer there, not one more array, which would move axes."""
+    shapes = set()
+    with simulated(1):
+        for device in ("cpu", "cuda"):
+            x = edutorch.arange(24.0).reshape(3, 4, 2).to(device).requires_grad_()
+            last = edutorch.tensor([[1, 0]], device=device)
+            y = x[None, 0, edutorch.tensor(3, device=device), None, last]
+            y.sum().backward()
+            shapes.add((y.shape, x.grad.sum().item()))
+            with edutorch.no_grad():
+                x[0, :, 0] = np.arange(4.0)  # copied to the card
+            assert x[0, :, 0].tolist() == [0, 1, 2, 3]
+    assert shapes == {((1, 1, 1, 2), 2.0)}

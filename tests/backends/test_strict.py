@@ -183,19 +183,6 @@ def test_types_that_cupy_refuses(mistake, error, message):
         mistake(on_device(HALF))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "expected"),
-    [
-        ("i4", [0, 2**31 - 1, -(2**31), -2, 2**31 - 1]),
-        ("i8", [0, 2**63 - 1, -(2**63), -2, 10**10]),
-        ("u4", [0, 2**32 - 1, 0, 0, 2**32 - 1]),
-    ],
-)
-def test_numbers_without_an_integer(dtype, expected):
-    x = on_device([np.nan, np.inf, -np.inf, -2.5, 1e10])
-    np.testing.assert_array_equal(on_host(x.astype(dtype)), np.array(expected, dtype))
-
-
 def test_bfloat16_is_sorted_as_float32():
     values = np.array([[3, np.nan, -1, 2], [-np.inf, 0, 257, 256]], ml_dtypes.bfloat16)
     x, wide, ours = on_device(values), values.astype("f"), DEVICE.xp

@@ -12,6 +12,7 @@ from edutorch.compilation.device_program import DeviceLowered, run_definitions
 from edutorch.compilation.device_split import SplitError, split_by_device
 from edutorch.fx.passes import standard
 from edutorch.nn import functional as F
+from edutorch.ops.random import forget_generators
 
 DEVICE = "strict"
 
@@ -143,6 +144,16 @@ def test_the_host_needs_no_number_of_the_device() -> None:
     graph.output((y,))
     with pytest.raises(SplitError, match="moves an array from the device to the host"):
         split_by_device(graph)
+
+
+def test_the_first_draw_of_a_device_is_compiled() -> None:
+    """Its default generator is made before the capture, not in it."""
+    forget_generators("strict")
+    x = torch.ones(3, 4, device="strict")
+    drop = torch.compile(lambda x: F.dropout(x, 0.5))
+    drop(x)
+    assert not drop.broken, drop.explain()
+    assert len({str(drop(x).tolist()) for _ in range(3)}) > 1
 
 
 def test_unknown_code_runs_op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:

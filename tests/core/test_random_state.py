@@ -13,6 +13,7 @@ import pytest
 import edutorch
 from edutorch.serialization.decode import decode_generator
 from tests.devices import DEVICES
+from tests.simulation import simulated
 
 devices = pytest.mark.parametrize("device", DEVICES)
 
@@ -169,3 +170,55 @@ def test_generators_are_pickled_and_copied(device):
     for other in copies:
         assert other.device == generator.device and other.initial_seed() == 8
         assert draw(other, device) == expected
+
+
+F, init = edutorch.nn.functional, edutorch.nn.init
+
+RANDOM_FUNCTIONS: dict[str, Callable[[edutorch.Tensor], edutorch.Tensor]] = {
+    "multinomial": lambda x: edutorch.multinomial(x.abs(), 4, replacement=True),
+    "multinomial, each once": lambda x: edutorch.multinomial(x.abs(), 3),
+    "poisson": lambda x: edutorch.poisson(x.abs() * 20),
+    "binomial": lambda x: edutorch.binomial(x.abs() * 100, x.abs() / 9),
+    "bernoulli": lambda x: edutorch.bernoulli(x.abs() / 9),
+    "normal": lambda x: edutorch.normal(x, x.abs()),
+    "randperm": lambda x: edutorch.randperm(9, device=x.device),
+    "randint_like": lambda x: edutorch.randint_like(x, 100),
+    "rand_like": lambda x: edutorch.rand_like(x, dtype=edutorch.float16),
+    **{
+        name: (lambda x, name=name, args=args: getattr(x.clone(), name)(*args))
+        for name, args in (
+            ("uniform_", ()), ("normal_", ()), ("exponential_", ()), ("geometric_", (0.3,)),
+            ("cauchy_", ()), ("log_normal_", ()), ("bernoulli_", ()), ("random_", ()),
+        )
+    },
+    **{
+        name: (lambda x, name=name: getattr(init, name)(x.clone()))
+        for name in (
+            "xavier_normal_", "kaiming_uniform_", "orthogonal_", "trunc_normal_", "uniform_",
+        )
+    },
+    "sparse_": lambda x: init.sparse_(x.clone(), 0.5),
+    "dropout": lambda x: F.dropout(x, 0.5),
+    "dropout1d": lambda x: F.dropout1d(x, 0.5),
+    "alpha_dropout": lambda x: F.alpha_dropout(x, 0.5, True),
+    "feature_alpha_dropout": lambda x: F.feature_alpha_dropout(x, 0.5, True),
+    "gumbel_softmax": lambda x: F.gumbel_softmax(x, hard=True),
+    "rrelu": lambda x: F.rrelu(-x.abs(), training=True),
+    "fractional_max_pool2d": lambda x: F.fractional_max_pool2d(x[None], 2, output_size=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["strict", "cuda"])
+@pytest.mark.parametrize("name", RANDOM_FUNCTIONS)
+def test_a_seed_makes_the_same_numbers_on_every_device(name, device):
+    """And what is drawn afterwards goes on at the same number of the stream."""
+    values = edutorch.linspace(-4, 5, 30).reshape(5, 6)
+    results = []
+    with simulated(1):
+        for place in ("cpu", device):
+            x = values.to(place)
+            edutorch.manual_seed(8)
+            y = RANDOM_FUNCTIONS[name](x)
+            assert y.device.type == place
+            results.append([y.tolist(), edutorch.rand(2, device=place).tolist()])
+    assert results[0] == results[1]

@@ -105,7 +105,7 @@ VECTORS = {"MultivariateNormal", "LowRankMultivariateNormal"}
 
 
 def build(
-    library: Any, name: str, grad: bool = True, most: int | None = None
+    library: Any, name: str, grad: bool = True, most: int | None = None, device: str = "cpu"
 ) -> tuple[Any, list[Any]]:
     """Build a case's distribution with a library; return it and its parameters."""
     cls, arguments = CASES[name]
@@ -114,7 +114,9 @@ def build(
     for key, value in arguments.items():
         if isinstance(value, np.ndarray):
             values = value[:most] if value.ndim == 1 else value
-            made[key] = library.tensor(values.tolist(), dtype=library.float64, requires_grad=grad)
+            made[key] = library.tensor(
+                values.tolist(), dtype=library.float64, requires_grad=grad, device=device
+            )
     tensors = [tensor for tensor in made.values() if isinstance(tensor, library.Tensor)]
     place = library.distributions
     if cls == "LogitRelaxedBernoulli":  # PyTorch has it in its file only

@@ -8,9 +8,21 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.distributions import Beta, Dirichlet, Gamma, Normal, StudentT
+from edutorch.distributions import (
+    Beta,
+    Categorical,
+    Dirichlet,
+    Gamma,
+    Independent,
+    MixtureSameFamily,
+    Normal,
+    StudentT,
+    TransformedDistribution,
+)
 from edutorch.distributions.gamma_family import log_gamma_derivative
+from edutorch.distributions.transforms import ExpTransform
 from tests.distributions.cases import CASES, build
+from tests.simulation import simulated
 
 MANY = 4000
 HEAVY_TAILS = {"Cauchy", "HalfCauchy", "InverseGamma", "FisherSnedecor", "Pareto", "StudentT"}
@@ -168,3 +180,40 @@ def test_the_loss_of_a_vae():
     loss = (kl - likelihood.log_prob(x)).mean()
     loss.backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in encoder.parameters())
+
+
+def composed(device):
+    """Return distributions made of others, whose samples take several draws."""
+
+    def numbers(*values):
+        return edutorch.tensor(values, device=device, dtype=edutorch.float64)
+
+    weights = Categorical(numbers(0.3, 0.7))
+    yield MixtureSameFamily(weights, Normal(numbers(0, 5), numbers(1, 2)))
+    yield MixtureSameFamily(weights, Gamma(numbers(1, 5), numbers(1, 2)))
+    yield Independent(StudentT(numbers(3, 4)), 1)
+    yield TransformedDistribution(Gamma(numbers(2, 3), numbers(1, 1)), [ExpTransform()])
+
+
+COMPOSED = {f"composed {number}": number for number in range(4)}
+
+
+@pytest.mark.parametrize("device", ["strict", "cuda"])
+@pytest.mark.parametrize("name", [*CASES, *COMPOSED])
+def test_a_seed_makes_the_same_samples_on_every_device(name, device):
+    """What is computed on the host, and what on the device, is drawn from one stream."""
+    results = []
+    with simulated(1):
+        for place in ("cpu", device):
+            if name in COMPOSED:
+                ours = [*composed(place)][COMPOSED[name]]
+            else:
+                ours, _ = build(edutorch, name, grad=False, device=place)
+            edutorch.manual_seed(3)
+            samples = [ours.sample((5,)), ours.sample()]
+            samples += [ours.rsample((3,))] if ours.has_rsample else []
+            assert all(x.device.type == place for x in samples)
+            samples.append(edutorch.rand(2, device=place))  # it goes on at the same number
+            results.append([x.cpu().numpy() for x in samples])
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)

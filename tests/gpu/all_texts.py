@@ -6,13 +6,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
+import edutorch
 from edutorch.backends.strict_array import StrictArray
 from edutorch.compilation.cuda_codegen import write_fused
-from edutorch.kernels.gpu import random
+from edutorch.kernels.gpu import one_hot, random
 from edutorch.kernels.gpu.module import CudaModule
 from tests.gpu import elementwise_cases
 from tests.gpu.elementwise_cases import KEYS, collecting
 from tests.gpu.row_checks import row_modules
+from tests.gpu.test_captured_step import use_device_random
+from tests.gpu.test_fused_draws import LAYOUTS, block
 from tests.gpu.test_fused_groups import CASES, NAMES, floats, only_group
 from tests.gpu.training_cases import training_modules
 
@@ -40,13 +43,25 @@ def fused_modules() -> list[CudaModule]:
         operands = [by_name[str(value.base.name)] for value in group.external_operands()]
         with collecting(modules):
             kernel(*(StrictArray(np.asarray(operand)) for operand in operands))
+    x, y = (edutorch.ones(4, 32, device="strict") for _ in range(2))
+    with collecting(modules), use_device_random():
+        for function in (block, *LAYOUTS.values()):
+            compiled = edutorch.compile(function)
+            for _ in range(2):  # the first call is the one that is captured
+                compiled(x, *[y] * (function.__code__.co_argcount - 1))
     return list(modules)
 
 
 def all_modules(dtypes: Iterable[str] = DTYPES) -> list[CudaModule]:
     """Return all texts, each once."""
     dtypes = tuple(dtypes)
-    modules = [random.text(), *training_modules(), *fused_modules(), *row_modules(dtypes)]
+    modules = [
+        random.text(),
+        one_hot.text(),
+        *training_modules(),
+        *fused_modules(),
+        *row_modules(dtypes),
+    ]
     for dtype in dtypes:
         modules += elementwise_modules(dtype)
     return list(dict.fromkeys(modules))

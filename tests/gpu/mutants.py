@@ -37,7 +37,7 @@ CHECKS = {**ROW_CHECKS, **TEXT_CHECKS}
 
 FIRST = {
     "softmax": "#define WARP", "random": "struct Words", "optimizers": "// A block does a chunk",
-    "gradients": "// A block does a chunk",
+    "gradients": "// A block does a chunk", "one_hot": "// y[i, c] = 1",
 }  # fmt: skip
 """Where the part of a text begins that is changed: what is before counts for another file."""
 

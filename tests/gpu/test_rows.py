@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from edutorch.kernels.gpu import norms, reductions, softmax
+from edutorch.kernels import report
+from edutorch.kernels.gpu import norms, one_hot, reductions, softmax
 from edutorch.kernels.gpu.module import use_launcher
 from tests.gpu.fibers import FiberLauncher, check_addresses, has_compiler
 from tests.gpu.row_checks import CHECKS, DTYPES, row_modules
+from tests.gpu.text_checks import check_one_hot
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not installed")
 
@@ -28,6 +30,14 @@ def fibers() -> Iterator[None]:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_compute_what_their_definitions_do(file: str, dtype: str) -> None:
     CHECKS[file](dtype)
+
+
+def test_one_hot_vectors() -> None:
+    check_one_hot("int64")
+    assert "ONE_HOT" in report("cuda")
+    run = one_hot.one_hot()
+    assert run(np.zeros(3, np.int32), 4) is None
+    assert run(np.zeros(0, np.int64), 4) is None
 
 
 def test_infinities_and_nan_are_those_of_the_definition() -> None:

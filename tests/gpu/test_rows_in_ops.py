@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import edutorch as torch
 from edutorch import nn
-from edutorch.kernels.gpu.module import LAUNCHES, use_launcher
+from edutorch.kernels.gpu.module import LAUNCHES, CudaModule, use_launcher
 from tests.gpu.fibers import FiberLauncher, has_compiler
-from tests.gpu.row_checks import row_modules
+from tests.gpu.row_checks import check_cross_entropy, row_modules
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not installed")
 
@@ -62,6 +63,41 @@ def test_a_step_of_a_language_model_uses_them() -> None:
         "add_sorted_rows", "sum_chunks", "cross_entropy_rows", "cross_entropy_rows_backward",
     }  # fmt: skip
     assert kernels <= set(LAUNCHES), kernels - set(LAUNCHES)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_cross_entropy_of_50_000_classes_is_as_right_as_of_few(dtype: str) -> None:
+    with use_launcher(FiberLauncher(row_modules([dtype]), orders=(0,))):
+        check_cross_entropy(dtype, sizes=(50_000,))
+
+
+def test_cross_entropy_of_50_000_classes_keeps_no_softmax() -> None:
+    """Besides the logits themselves nothing of their size is made, or kept for backward."""
+    rows, classes = 3, 50_000
+    torch.manual_seed(0)
+    x = torch.randn(rows, classes, device="strict").requires_grad_()
+    target = torch.tensor([0, 17, classes - 1], device="strict")
+    kept: list[torch.Tensor] = []
+    launcher = FiberLauncher(row_modules(["float32"]), orders=(0,))
+    large: dict[str, set[int]] = {}  # by kernel, the addresses of arrays as large as the logits
+
+    def note(module: CudaModule, kernel: str, *rest: Any) -> None:
+        arrays = [a for a in rest[2] if isinstance(a, np.ndarray) and a.size >= x.numel()]
+        large[kernel] = {array.ctypes.data for array in arrays}
+        launcher(module, kernel, *rest)
+
+    with use_launcher(note):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+            loss = nn.functional.cross_entropy(x, target)
+        loss.backward()
+    assert kept, "what backward needs goes through the hooks"
+    assert all(tensor.numel() < classes for tensor in kept if tensor is not x), kept
+    logits = {x._array._values.ctypes.data}
+    assert large["cross_entropy_rows"] == logits
+    assert large["finish_cross_entropy"] == set()
+    assert logits < large["cross_entropy_rows_backward"]
+    assert len(large["cross_entropy_rows_backward"]) == 2, "the logits, and their gradient"
+    assert len(large) == 3
 
 
 def test_recurrent_layers_use_them() -> None:
@@ -118,6 +154,18 @@ def test_a_gathered_index_out_of_range_is_an_error() -> None:
     y = torch.gather(x, 1, torch.tensor([[3], [0]], device="strict"))
     with pytest.raises(torch.errors.DimError, match="index 3 is out of bounds"):
         y.cpu()
+
+
+@pytest.mark.parametrize("classes", [-1, 4, 50])
+def test_one_hot_vectors_use_theirs(classes: int) -> None:
+    LAUNCHES.clear()
+    index = torch.tensor([[0, 3, 3], [1, 0, 2]])
+    y = nn.functional.one_hot(index.to("strict"), classes)
+    assert torch.equal(y.cpu(), nn.functional.one_hot(index, classes))
+    assert LAUNCHES["one_hot_elements"] == 1
+    assert nn.functional.one_hot(index[:0].to("strict"), 3).shape == (0, 3, 3)
+    with pytest.raises(torch.errors.DimError, match="from 0 to 2"):
+        nn.functional.one_hot(index.to("strict"), 3).cpu()
 
 
 def test_resizing_uses_them() -> None:

@@ -1,4 +1,4 @@
-"""What the texts that are not for rows have to compute: random numbers, optimizers, gradients.
+"""What other texts have to compute: random numbers, one-hot vectors, optimizers, gradients.
 
 Optimizers and gradients find their elements by a table of addresses, which the fibers' guard zones
 do not see: here each array lies between numbers that have to stay.
@@ -15,7 +15,7 @@ import numpy as np
 from edutorch.backends.philox import PhiloxRandom
 from edutorch.backends.philox_device import DeviceRandom
 from edutorch.backends.strict_array import StrictArray
-from edutorch.kernels.gpu import gradients, random
+from edutorch.kernels.gpu import gradients, one_hot, random
 from edutorch.kernels.gpu.module import CudaModule, launch
 from edutorch.kernels.gpu.optimizers import BLOCK, CHUNK, chunk_table, step_module
 
@@ -41,6 +41,7 @@ def check_random(dtype: str, sizes: Iterable[int] = DRAW_SIZES) -> None:
         lambda draw, n: draw.permutation(n),
         sort_bits,
         *(lambda draw, n, t=t: dropout_mask(draw, n, t) for t in floats),
+        uniform_at_place,
     ]
     for n in sizes:
         for number, call in enumerate(calls):
@@ -60,12 +61,33 @@ def sort_bits(draw: Any, n: int) -> np.ndarray:
     return y >> np.uint64(11)
 
 
+def uniform_at_place(draw: Any, n: int) -> np.ndarray:
+    """Return uniform numbers: by a kernel that gets the place of the draw."""
+    if not isinstance(draw, DeviceRandom):
+        return draw.uniform((n,), np.dtype(np.float32))
+    place, y = draw.place(n), np.empty(n, np.float32)
+    random.uniform_at(place, y)
+    return y
+
+
 def dropout_mask(draw: Any, n: int, dtype: np.dtype[Any]) -> np.ndarray:
     """Return a mask of dropout: by the kernel, or from uniform numbers, as the definition."""
     if isinstance(draw, DeviceRandom):
         return draw.dropout_mask((n,), 0.3, dtype)
     kept = draw.uniform((n,), np.dtype(np.float32)) >= np.float32(0.3)
     return np.where(kept, 1 / (1 - 0.3), 0).astype(dtype)
+
+
+def check_one_hot(dtype: str, sizes: Iterable[int] = DRAW_SIZES) -> None:
+    """One-hot vectors; a class that is out of range has none."""
+    for n in sizes:
+        for classes in (1, 2, 7, 300):
+            index = np.random.default_rng(n).integers(-1, classes + 1, 2 * n)[::2]
+            y = one_hot.one_hot()(index, classes)
+            right = (index[:, None] == np.arange(classes)).astype(np.int64)
+            assert y.dtype == np.int64, y.dtype
+            assert y.shape == right.shape, y.shape
+            assert (y == right).all(), f"{n} of {classes} classes"
 
 
 def between_zones(size: int, shift: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -135,6 +157,7 @@ def check_gradients(dtype: str, sizes: Iterable[int] = TABLE_SIZES) -> None:
 
 TEXT_CHECKS: dict[str, Callable[..., None]] = {
     "random": check_random,
+    "one_hot": check_one_hot,
     "optimizers": check_optimizers,
     "gradients": check_gradients,
 }
@@ -146,6 +169,6 @@ TABLES = ("optimizers", "gradients")
 
 def text_of(name: str) -> CudaModule:
     """Return the text that the check of this name runs."""
-    if name == "random":
-        return random.text()
+    if name in ("random", "one_hot"):
+        return random.text() if name == "random" else one_hot.text()
     return RULE if name == "optimizers" else gradients.module_of(np.dtype(np.float32))

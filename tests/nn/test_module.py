@@ -218,8 +218,11 @@ def test_to_moves_between_devices():
     assert str(module.weight.device) == "strict"
     assert module.weight.requires_grad
     assert module.cpu().weight.tolist() == expected
-    with pytest.raises(RuntimeError, match="cuda"):
-        module.cuda()
+    if edutorch.cuda.is_available():
+        assert module.cuda().weight.is_cuda
+    else:
+        with pytest.raises(RuntimeError, match="cuda"):
+            module.cuda()
 
 
 def test_finding_by_path(ours):

@@ -53,6 +53,8 @@ class Element(NamedTuple):
         lines: the computation, in C.
         comment: what it is, above the function.
         functions: definitions that the lines call, and headers.
+        draws: the names of random words, one for each element (`philox.cuh`). For the kernel they
+            are the places of draws, pointers to seed and offset, its last arguments.
     """
 
     inputs: tuple[Variable, ...]
@@ -61,6 +63,7 @@ class Element(NamedTuple):
     lines: tuple[str, ...]
     comment: str = ""
     functions: str = ""
+    draws: tuple[str, ...] = ()
 
 
 class Access(NamedTuple):
@@ -246,6 +249,7 @@ class KernelWriter:
         parameters = [
             *(f"{value_type(x.dtype)} {x.name}" for x in (*element.inputs, *element.scalars)),
             *(f"{value_type(x.dtype)} &{x.name}" for x in element.outputs),
+            *(f"uint32 {name}" for name in element.draws),
         ]
         comment = [f"// {line}".rstrip() for line in element.comment.splitlines()]
         return [
@@ -294,6 +298,7 @@ class KernelWriter:
             f"{index} size",
             *(f"{index} n{axis}" for axis in range(1, self.layout.rank)),
             *strides,
+            *(f"const uint64 *{name}s" for name in self.element.draws),
         ]
 
     def stride_count(self, array: Variable) -> int:
@@ -305,11 +310,13 @@ class KernelWriter:
 
     def constant_loads(self) -> list[str]:
         """What is loaded once, before the loop."""
-        return [
+        single = [
             f"    const {value_type(x.dtype)} {x.name} = widen({x.name}s[0]);"
             for x in self.element.inputs
             if self.spreads[x.name] == "one"
         ]
+        draws = self.element.draws
+        return [*single, *(f"    const Generator {x} = {{{x}s[0], {x}s[1], 0}};" for x in draws)]
 
     def position(self, number: str) -> list[str]:
         """The position along each axis, from its number."""
@@ -350,6 +357,8 @@ class KernelWriter:
             for x in element.inputs
         ]
         arguments += [x.name for x in (*element.scalars, *element.outputs)]
+        block = f"(uint64){number} / 4"
+        arguments += [f"word_of(draw_block({x}, {block}), {number})" for x in element.draws]
         return [
             *(f"{value_type(x.dtype)} {x.name};" for x in element.outputs),
             f"element({', '.join(arguments)});",
@@ -380,6 +389,12 @@ class KernelWriter:
                 lines.append(f"const Pack<{memory}, {pack}> {x.name}_pack = *{place};")
                 arguments.append(f"widen({x.name}_pack.at[k])")
         arguments += [x.name for x in (*element.scalars, *element.outputs)]
+        for x in element.draws:  # a block of four words at a time, as compilers do not see
+            first = f"(uint64)i * {pack // 4}" if pack > 2 else "(uint64)i / 2"
+            blocks = ", ".join(f"draw_block({x}, {first} + {b})" for b in range(max(1, pack // 4)))
+            lines.append(f"const Words {x}_words[] = {{{blocks}}};")
+            word = f"{x}_words[k / 4].at[k % 4]"
+            arguments.append(word if pack > 2 else f"word_of({x}_words[0], i * {pack} + k)")
         for x in element.outputs:
             lines.append(f"Pack<{memory_type(x.dtype)}, {pack}> {x.name}_pack;")
         lines += [

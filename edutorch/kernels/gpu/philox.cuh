@@ -58,6 +58,12 @@ __device__ inline void finish_draw(Generator *memory, uint64 offset, uint64 bloc
 
 __device__ inline float uniform_float(uint32 word) { return (word >> 8) * 5.9604644775390625e-08f; }
 
+// The word of element `position`, out of its block. (An index would need memory for the words.)
+__device__ inline uint32 word_of(const Words &w, uint64 position) {
+    uint32 low = position & 1 ? w.at[1] : w.at[0], high = position & 1 ? w.at[3] : w.at[2];
+    return position & 2 ? high : low;
+}
+
 __device__ inline uint64 joined(uint32 low, uint32 high) { return low | (uint64)high << 32; }
 
 __device__ inline double uniform_double(uint32 low, uint32 high) {

@@ -44,6 +44,20 @@ __device__ inline void fill(Generator *memory, uint64 blocks, T *y, int64 size) 
         write(y + i * N, Of::of(draw_block(from, i)), size - i * N);
 }
 
+// Hand out the blocks of a draw whose numbers other kernels compute.
+extern "C" __global__ void place_draw(Generator *memory, uint64 blocks, uint64 *place) {
+    place[0] = memory->seed;
+    place[1] = memory->offset;
+    memory->offset += blocks;
+}
+
+// y[i] = element i of a draw that has its place.
+extern "C" __global__ void fill_uniform_at(const uint64 *place, float *y, int64 size) {
+    Generator draw = {place[0], place[1], 0};
+    for (int64 i = global_index(); i < size; i += global_size())
+        y[i] = uniform_float(word_of(draw_block(draw, i / 4), i));
+}
+
 extern "C" __global__ void fill_uniform_float(
     Generator *memory, uint64 blocks, float *y, int64 size) {
     fill<UniformFloat, 4>(memory, blocks, y, size);

@@ -15,7 +15,9 @@ import numpy as np
 from ...backends import philox_device
 from .module import CudaModule, blocks_for, launch
 
-__all__ = ["dropout_mask", "integers", "normal", "sort_keys", "uniform"]
+__all__ = [
+    "dropout_mask", "integers", "normal", "place", "sort_keys", "uniform", "uniform_at",
+]  # fmt: skip
 
 THREADS = 256
 MAX_BLOCKS = 4096
@@ -83,6 +85,22 @@ def sort_keys() -> Fill:
         fill("fill_sort_keys", 2, state, blocks, y, np.uint64(mask))
 
     return run
+
+
+@philox_device.PLACE.kernel("cuda")
+def place() -> Fill:
+    """Make places: `run(state, blocks, y)` writes seed and offset of a draw into y."""
+
+    def run(state: Any, blocks: int, y: Any) -> None:
+        launch(text(), "place_draw", 1, 1, (state, np.uint64(blocks), y))
+
+    return run
+
+
+def uniform_at(place: Any, y: Any) -> None:
+    """Fill y with the float32 numbers of a draw that has its place."""
+    grid = min(blocks_for(y.size, THREADS), MAX_BLOCKS)
+    launch(text(), "fill_uniform_at", grid, THREADS, (place, y, np.int64(y.size)))
 
 
 @philox_device.DROPOUT_MASK.kernel("cuda")

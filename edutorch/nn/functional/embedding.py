@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import backends, dtypes
+from ...backends.kernel_registry import run_on_device, slot
 from ...backends.pending_checks import check_later
 from ...core.composed import recorded_as
 from ...core.error_messages import is_any_true
@@ -32,6 +33,9 @@ from ...ops import (
 from ...ops.sparse.row_gradient import embedding_rows
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
+
+ONE_HOT = slot("ONE_HOT")
+"""The kernel of a device that writes one-hot vectors at once."""
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -67,6 +71,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         tensor = wrap(known)
     elif is_any_true((classes < 0) | (classes >= num_classes)):
         raise error(int(tensor.min()), int(tensor.max()))
+    if backend.kernels:
+        values = tensor._array, num_classes
+        y = backend.on_card(run_on_device, backend.kernels, "ONE_HOT", tensor.numel(), values)
+        if y is not None:
+            return wrap(y)
     if num_classes > tensor.numel():  # few of the rows of a large identity are wanted
         return (unsqueeze(tensor, -1) == arange(num_classes, device=tensor.device)).long()
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
