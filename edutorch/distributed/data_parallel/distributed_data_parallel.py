@@ -13,7 +13,7 @@ from ...errors import ValueRangeError
 from ...events import listen_backward
 from ...modes import current
 from ...nn.modules.module import Module
-from ...utils._pytree import tree_leaves
+from ...utils._pytree import tree_leaves, tree_map
 from ..collectives import broadcast
 from ..errors import DistError
 from ..process_group import ProcessGroup, group_of
@@ -113,11 +113,17 @@ class DistributedDataParallel(Module):
         if self.broadcast_buffers and self.require_backward_grad_sync and self.training:
             for buffer in self.module.buffers():
                 broadcast(buffer, group=self.process_group, group_src=0)
+        if self.device_ids:  # as PyTorch: the batch may still be on the CPU
+            inputs, kwargs = tree_map(self.on_own_device, (inputs, kwargs))
         output = self.module(*inputs, **kwargs)
         if is_averaged:
             self.reducer.prepare(self.unused_in(output))
             listen_once(self.early)
         return output
+
+    def on_own_device(self, value: Any) -> Any:
+        """Return a tensor on the device of this process; other values unchanged."""
+        return value.to(self.device_ids[0]) if isinstance(value, Tensor) else value  # type: ignore[index]
 
     def unused_in(self, output: Any) -> list[int]:
         """Return the parameters that no gradient will reach from the tensors of `output`."""
