@@ -45,7 +45,7 @@ class Buffer:
         check_device(name, tensor, group)
         if group.engine.takes(array):
             direct = backend.xp.ascontiguousarray(array)
-            self.is_shared = direct is array or backend.address(direct) == backend.address(array)
+            self.is_shared = bool(array.flags.c_contiguous)
             self.elements: Any = direct.reshape(-1)
             return
         host = as_ndarray(array if backend is backends.CPU else backend.to_numpy(array))
@@ -97,7 +97,7 @@ def write_part(tensor: Tensor, name: str, elements: Any) -> None:
 
 def check_device(name: str, tensor: Tensor, group: ProcessGroup) -> None:
     """Raise DistBackendError for a tensor of the CPU in a group of GPUs."""
-    if group.backend == "nccl" and tensor.device.type == "cpu":
+    if group.backend in ("nccl", "cuda:nccl") and tensor.device.type == "cpu":
         raise DistBackendError(
             name, "No backend type associated with device type cpu: the group is for GPUs ('nccl')",
             {"tensor": f"{tuple(tensor.shape)} on cpu"},

@@ -56,7 +56,7 @@ def run(
     try:
         requests = call()
     except Exception as error:
-        if type(error).__module__.partition(".")[0] != "mpi4py":
+        if type(error).__module__.partition(".")[0] not in ("mpi4py", "cupy_backends"):
             raise
         raise failed(name, group, about, error) from error
     if is_async:

@@ -108,7 +108,7 @@ class MpiEngine:
         if self.rank not in ranks:
             return None
         members = self.comm.group.Incl(list(ranks))
-        return MpiEngine(self.comm.Create_group(members, tag=hash(tuple(ranks)) % 32_768))
+        return type(self)(self.comm.Create_group(members, tag=hash(tuple(ranks)) % 32_768))
 
     def free(self) -> None:
         """Free the communicator, unless it is MPI's own."""
