@@ -276,7 +276,7 @@ class NcclEngine(MpiEngine):
             return super().gather(output, array, root, is_async)
         sizes = [array.nbytes] * self.size if self.rank == root else [0] * self.size
         sent = [array.nbytes if rank == root else 0 for rank in range(self.size)]
-        return self.exchange(array, (output, sizes), (array, sent), is_async, same=True)
+        return self.exchange(array, (output, sizes), (array, sent), is_async)
 
     def scatter(self, output: Any, array: Any, root: int, is_async: bool) -> Any:
         if not self.takes(output):
@@ -293,23 +293,18 @@ class NcclEngine(MpiEngine):
 
     def exchange(
         self, array: Any, received: tuple[Any, list[int]], sent: tuple[Any, list[int]],
-        is_async: bool, same: bool = False,
+        is_async: bool,
     ) -> Any:  # fmt: skip
-        """Receive so many bytes from each rank, one part after the other, and send to each.
-
-        Args: same: all ranks get the same part.
-        """
+        """Receive so many bytes from each rank, one part after the other, and send to each."""
 
         def call(to: Any, on: int) -> None:
             with self.together():
-                for (memory, sizes), move, repeats in (
-                    (sent, to.send, same), (received, to.recv, False),
-                ):  # fmt: skip
+                for (memory, sizes), move in ((sent, to.send), (received, to.recv)):
                     at = 0 if memory is None else address(memory)
                     for rank, size in enumerate(sizes):
                         if size:
                             move(at, size, byte(), rank, on)
-                        at += 0 if repeats else size
+                        at += size
 
         return self.start(array, call, is_async)
 
