@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import write
 from ..errors import ShapeError
 from .errors import DistBackendError
-
-if TYPE_CHECKING:
-    from .process_group import ProcessGroup
+from .process_group import ProcessGroup
 
 __all__ = ["Buffer", "Joined", "check_same"]
 

@@ -208,28 +208,28 @@ class NcclEngine(MpiEngine):
         if op.name == "PREMUL_SUM":
             sent = sent * sent.dtype.type(op.factor)
         code, times = DTYPES[sent.dtype.name]
-        numbers = sent.size * times, getattr(nccl, f"NCCL_{code}"), getattr(nccl, f"NCCL_{name}")
+        figures = sent.size * times, getattr(nccl, f"NCCL_{code}"), getattr(nccl, f"NCCL_{name}")
 
         def finish(arrived: Any, target: Any) -> None:
             if arrived is not target:
                 target[...] = arrived.astype(target.dtype)
 
-        return sent, numbers, finish
+        return sent, figures, finish
 
     def all_reduce(self, array: Any, op: ReduceOp, is_async: bool) -> tuple[Any, Any]:
         if not self.takes(array):
             return super().all_reduce(array, op, is_async)
-        sent, numbers, finish = self.prepare(array, op)
+        sent, figures, finish = self.prepare(array, op)
         at = address(sent)
-        request = self.start(array, lambda to, on: to.allReduce(at, at, *numbers, on), is_async)
+        request = self.start(array, lambda to, on: to.allReduce(at, at, *figures, on), is_async)
         return request, lambda: finish(sent, array)
 
     def reduce(self, array: Any, op: ReduceOp, root: int, is_async: bool) -> tuple[Any, Any]:
         if not self.takes(array):
             return super().reduce(array, op, root, is_async)
-        sent, numbers, finish = self.prepare(array, op)
+        sent, figures, finish = self.prepare(array, op)
         at = address(sent)
-        request = self.start(array, lambda to, on: to.reduce(at, at, *numbers, root, on), is_async)
+        request = self.start(array, lambda to, on: to.reduce(at, at, *figures, root, on), is_async)
         return request, lambda: finish(sent, array if self.rank == root else sent)
 
     def reduce_scatter(

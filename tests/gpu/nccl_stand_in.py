@@ -29,11 +29,11 @@ CODES = {
 
 def real_nccl(folder: Path) -> Any:
     """Import CuPy's module, over an empty library that is built in `folder`."""
-    found = util.find_spec("cupy_backends.cuda.libs.nccl")
-    assert found is not None
-    assert found.origin is not None
+    member = util.find_spec("cupy_backends.cuda.libs.nccl")
+    assert member is not None
+    assert member.origin is not None
     told = subprocess.run(
-        ["nm", "-D", "--undefined-only", found.origin], capture_output=True, text=True, check=True
+        ["nm", "-D", "--undefined-only", member.origin], capture_output=True, text=True, check=True
     ).stdout
     names = re.findall(r"\bU (nccl\w+)", told)
     text, library = folder / "empty.c", folder / "libnccl.so.2"
@@ -131,9 +131,9 @@ class Communicator:
         self.module, self.world, self.rank = module, module.world, rank
 
     def __getattribute__(self, name: str) -> Any:
-        found = object.__getattribute__(self, name)
-        if name in ("module", "world", "rank") or name.startswith("_") or not callable(found):
-            return found
+        member = object.__getattribute__(self, name)
+        if name in ("module", "world", "rank") or name.startswith("_") or not callable(member):
+            return member
         module = object.__getattribute__(self, "module")
         signature = signature_of(getattr(module.real.NcclCommunicator, name))
 
@@ -141,7 +141,7 @@ class Communicator:
             signature.bind(*args)
             assert all(isinstance(argument, int) for argument in args), (name, args)
             module.calls.append(name)
-            return found(*args)
+            return member(*args)
 
         return call
 

@@ -86,13 +86,13 @@ alone = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).to(rank)
 alone.load_state_dict(model.module.state_dict())
 torch.manual_seed(5)
 inputs, targets = torch.randn(8, 4), torch.randn(8, 1)
-steps = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, alone)]
+steps = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (model, alone)]
 for _ in range(5):
     mine = slice(4 * rank, 4 * rank + 4)
-    for each, step, rows in ((model, steps[0], mine), (alone, steps[1], slice(0, 8))):
+    for network, step, rows in ((model, steps[0], mine), (alone, steps[1], slice(0, 8))):
         step.zero_grad()
-        rows_in = inputs[rows] if each is model else inputs[rows].to(rank)
-        nn.functional.mse_loss(each(rows_in), targets[rows].to(rank)).backward()
+        rows_in = inputs[rows] if network is model else inputs[rows].to(rank)
+        nn.functional.mse_loss(network(rows_in), targets[rows].to(rank)).backward()
         step.step()
 for ours, whole in zip(model.parameters(), alone.parameters(), strict=True):
     assert ours.device == card
