@@ -51,13 +51,13 @@ def import_nccl() -> Any:
     except ImportError as error:
         raise missing_nccl(str(error)) from None
     if not nccl.available:
-        raise missing_nccl("there is no libnccl.so.2: pip install nvidia-nccl-cu13")
+        raise missing_nccl("there is no library libnccl.so.2")
     return nccl
 
 
 def missing_nccl(reason: str) -> Exception:
     """Return the error for a computer without NCCL."""
-    return missing_extra("cuda", "torch.distributed", f"NCCL cannot be used ({reason})")
+    return missing_extra("dist-cuda", "torch.distributed", f"NCCL cannot be used ({reason})")
 
 
 def is_usable() -> bool:

@@ -12,7 +12,7 @@ from edutorch.distributed import collectives, nccl, point_to_point
 from edutorch.distributed.errors import DistBackendError
 from edutorch.distributed.process_group import ProcessGroup
 from edutorch.distributed.reduce_op import ReduceOp
-from edutorch.errors import DTypeError
+from edutorch.errors import DTypeError, MissingExtraError
 from tests.simulation import simulated
 
 pytest.importorskip("cupy", reason="CuPy is needed, though no GPU: make test-gpu")
@@ -201,3 +201,11 @@ def test_an_engine_takes_arrays_of_real_gpus_only():
     assert not engine.takes(np.ones(2))
     with simulated(1):
         assert not engine.takes(backends.get("cuda").asarray([1.0]))
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    from cupy.cuda import nccl as cupys
+
+    monkeypatch.setattr(cupys, "available", False, raising=False)
+    with pytest.raises(MissingExtraError, match=r"no library libnccl\.so\.2[^@]*dist-cuda"):
+        nccl.import_nccl()
