@@ -46,6 +46,7 @@ def count(rank, queue):
 
 
 def main(folder):
+    os.environ.update(RANK="0", WORLD_SIZE="1")  # of a pod: not those of the processes it starts
     mp.spawn(train, args=(2, "good", folder), nprocs=2)
     for rank in range(2):
         gradient = torch.load(f"{folder}/good{rank}.pt")
