@@ -166,12 +166,7 @@ def main(argv: list[str] | None = None) -> int:
     if message := simulate(getattr(options, "cuda_as_cpu", None)):
         parser.error(message)
     if options.command == "run":
-        from .cli.run import run, run_module
-        from .cli.torchrun import offer
-
-        if own_process:
-            offer()
-        return (run_module if options.m else run)(options.script, options.arguments)
+        return run_script(options, own_process)
     if options.command == "graph":
         from .cli.run import graph
 
@@ -194,6 +189,16 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still kept
         return 1
     return status
+
+
+def run_script(options: argparse.Namespace, own_process: bool) -> int:
+    """Run a script or a module; its processes find a command `torchrun`."""
+    from .cli.run import run, run_module
+    from .cli.torchrun import offer
+
+    if own_process:
+        offer()
+    return (run_module if options.m else run)(options.script, options.arguments)
 
 
 def with_card_count(argv: list[str]) -> list[str]:

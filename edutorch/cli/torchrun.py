@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from ..backends.platform import IS_WINDOWS
+
 __all__ = ["NAME", "offer", "torchrun"]
 
 NAME = "torchrun"
@@ -25,7 +27,7 @@ def offer() -> None:
 
     Installed for good it would be in the way of PyTorch's: so it lies in a folder of this run.
     """
-    if os.name != "posix" or OFFERED in os.environ:
+    if IS_WINDOWS or OFFERED in os.environ:
         return
     import atexit
     import tempfile

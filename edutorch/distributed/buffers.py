@@ -1,8 +1,9 @@
-"""The memory of tensors as MPI takes it: contiguous NumPy arrays."""
+"""The memory of tensors as MPI and NCCL take it: contiguous arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,20 @@ from ..core.error_messages import no_tensor
 from ..core.tensor import Tensor
 from ..core.tensor_methods import write
 from ..errors import ShapeError
+from .errors import DistBackendError
+from .process_group import ProcessGroup
 
 __all__ = ["Buffer", "Joined", "check_same"]
 
 
 class Buffer:
-    """The elements of a tensor in contiguous memory of the host: its own, where that is possible.
+    """The elements of a tensor in contiguous memory: its own, where that is possible.
+
+    With NCCL they stay on the GPU, otherwise they are on the host.
+
+    Args:
+        name: the function that is called, for errors.
+        group: who takes part.
 
     Attributes:
         elements: the array, of one axis.
@@ -25,12 +34,18 @@ class Buffer:
 
     __slots__ = ("elements", "is_shared", "name", "tensor")
 
-    def __init__(self, tensor: Tensor, name: str) -> None:
+    def __init__(self, tensor: Tensor, name: str, group: ProcessGroup) -> None:
         if not isinstance(tensor, Tensor):
             raise no_tensor(name, "tensor", tensor)
         self.tensor, self.name = tensor, name
         array = tensor._array
         backend = backends.of(array)
+        check_device(name, tensor, group)
+        if group.engine.takes(array):
+            direct = backend.xp.ascontiguousarray(array)
+            self.is_shared = bool(array.flags.c_contiguous)
+            self.elements: Any = direct.reshape(-1)
+            return
         host = as_ndarray(array if backend is backends.CPU else backend.to_numpy(array))
         is_direct = host.flags.c_contiguous and host.flags.writeable
         self.is_shared = is_direct and backend is backends.CPU
@@ -41,9 +56,7 @@ class Buffer:
         if self.is_shared:
             self.tensor._bump()
             return
-        backend = backends.of(self.tensor._array)
-        values = self.elements.reshape(self.tensor.shape)
-        write(self.tensor, self.name, backend.from_numpy(values))
+        write_part(self.tensor, self.name, self.elements)
 
 
 class Joined:
@@ -51,12 +64,17 @@ class Joined:
 
     __slots__ = ("elements", "name", "tensors")
 
-    def __init__(self, tensors: Sequence[Tensor], name: str, filled: bool) -> None:
+    def __init__(
+        self, tensors: Sequence[Tensor], name: str, group: ProcessGroup, filled: bool
+    ) -> None:
         self.tensors, self.name = list(tensors), name
-        parts = [Buffer(tensor, name).elements for tensor in self.tensors] if filled else []
-        size = sum(tensor.numel() for tensor in self.tensors)
-        dtype = self.tensors[0]._array.dtype
-        self.elements = np.concatenate(parts) if filled else np.empty(size, dtype)
+        first = self.tensors[0]._array
+        check_device(name, self.tensors[0], group)
+        xp = backends.of(first).xp if group.engine.takes(first) else np
+        if filled:
+            self.elements = xp.concatenate([Buffer(t, name, group).elements for t in self.tensors])
+        else:
+            self.elements = xp.empty(sum(tensor.numel() for tensor in self.tensors), first.dtype)
 
     def finish(self) -> None:
         """Write the elements into the tensors."""
@@ -64,8 +82,26 @@ class Joined:
         for tensor in self.tensors:
             part = self.elements[start : start + tensor.numel()]
             start += tensor.numel()
-            backend = backends.of(tensor._array)
-            write(tensor, self.name, backend.from_numpy(part.reshape(tensor.shape)))
+            write_part(tensor, self.name, part)
+
+
+def write_part(tensor: Tensor, name: str, elements: Any) -> None:
+    """Write elements, of the host or of the tensor's own device, into a tensor."""
+    values = elements.reshape(tensor.shape)
+    if isinstance(values, np.ndarray):
+        values = backends.of(tensor._array).from_numpy(values)
+    write(tensor, name, values)
+
+
+def check_device(name: str, tensor: Tensor, group: ProcessGroup) -> None:
+    """Raise DistBackendError for a tensor of the CPU in a group of GPUs."""
+    if group.backend in ("nccl", "cuda:nccl") and tensor.device.type == "cpu":
+        raise DistBackendError(
+            name, "No backend type associated with device type cpu: the group is for GPUs ('nccl')",
+            {"tensor": f"{tuple(tensor.shape)} on cpu"},
+            "move the tensor with .to('cuda'), or begin with "
+            "init_process_group('cpu:gloo,cuda:nccl'), which takes both",
+        )  # fmt: skip
 
 
 def check_same(name: str, tensors: Iterable[Tensor], sizes: bool = True) -> None:

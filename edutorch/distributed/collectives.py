@@ -86,7 +86,7 @@ def begin(
     try:
         requests = call()
     except Exception as error:
-        if type(error).__module__.partition(".")[0] != "mpi4py":
+        if type(error).__module__.partition(".")[0] not in ("mpi4py", "cupy_backends"):
             if recorder is not None:
                 recorder.end(place)  # it was refused before it began: nobody waits
             raise
@@ -180,7 +180,7 @@ def all_reduce(
     chosen = group_of(group, "all_reduce")
     if chosen is None:
         return None
-    buffer = Buffer(tensor, "all_reduce")
+    buffer = Buffer(tensor, "all_reduce", chosen)
     after: list[Callable[[], object]] = []
 
     def call() -> Any:
@@ -210,7 +210,7 @@ def reduce(
     if chosen is None:
         return None
     root = root_of(chosen, "reduce", dst, group_dst)
-    buffer = Buffer(tensor, "reduce")
+    buffer = Buffer(tensor, "reduce", chosen)
     after: list[Callable[[], object]] = []
 
     def call() -> Any:
@@ -244,7 +244,7 @@ def reduce_scatter_tensor(
         return None
     check_times("reduce_scatter_tensor", input, output, chosen)
     return _reduce_scatter(
-        "reduce_scatter_tensor", output, Buffer(input, "input"), op, chosen, async_op
+        "reduce_scatter_tensor", output, Buffer(input, "input", chosen), op, chosen, async_op
     )
 
 
@@ -264,7 +264,7 @@ def reduce_scatter(
         return None
     check_list("reduce_scatter", "input_list", input_list, chosen)
     check_same("reduce_scatter", [output, *input_list])
-    source = Joined(input_list, "reduce_scatter", filled=True)
+    source = Joined(input_list, "reduce_scatter", chosen, filled=True)
     return _reduce_scatter("reduce_scatter", output, source, op, chosen, async_op)
 
 
@@ -272,7 +272,7 @@ def _reduce_scatter(
     name: str, output: Tensor, source: Buffer | Joined, op: ReduceOp, group: ProcessGroup,
     async_op: bool,
 ) -> Work | None:  # fmt: skip
-    target = Buffer(output, name)
+    target = Buffer(output, name, group)
     after: list[Callable[[], object]] = []
 
     def call() -> Any:
@@ -307,7 +307,7 @@ def broadcast(
     if chosen is None:
         return None
     root = root_of(chosen, "broadcast", src, group_src)
-    buffer = Buffer(tensor, "broadcast")
+    buffer = Buffer(tensor, "broadcast", chosen)
     return run(
         "broadcast", chosen, lambda: chosen.engine.broadcast(buffer.elements, root, async_op),
         lambda: chosen.rank() == root or buffer.finish(), tensor, async_op, [tensor],
@@ -331,7 +331,7 @@ def all_gather_into_tensor(
     if chosen is None:
         return None
     check_times(name, output_tensor, input_tensor, chosen)
-    source, target = Buffer(input_tensor, name), Buffer(output_tensor, name)
+    source, target = Buffer(input_tensor, name, chosen), Buffer(output_tensor, name, chosen)
     return run(
         name, chosen,
         lambda: chosen.engine.all_gather(target.elements, source.elements, async_op),
@@ -354,7 +354,10 @@ def all_gather(
         return None
     check_list("all_gather", "tensor_list", tensor_list, chosen)
     check_same("all_gather", [tensor, *tensor_list])
-    source, target = Buffer(tensor, "all_gather"), Joined(tensor_list, "all_gather", filled=False)
+    source, target = (
+        Buffer(tensor, "all_gather", chosen),
+        Joined(tensor_list, "all_gather", chosen, filled=False),
+    )
     return run(
         "all_gather", chosen,
         lambda: chosen.engine.all_gather(target.elements, source.elements, async_op),
@@ -388,8 +391,8 @@ def gather(
         assert gather_list is not None
         check_list("gather", "gather_list", gather_list, chosen)
         check_same("gather", [tensor, *gather_list])
-        target = Joined(gather_list, "gather", filled=False)
-    source = Buffer(tensor, "gather")
+        target = Joined(gather_list, "gather", chosen, filled=False)
+    source = Buffer(tensor, "gather", chosen)
     elements = None if target is None else target.elements
     return run(
         "gather", chosen, lambda: chosen.engine.gather(elements, source.elements, root, async_op),
@@ -423,8 +426,8 @@ def scatter(
         assert scatter_list is not None
         check_list("scatter", "scatter_list", scatter_list, chosen)
         check_same("scatter", [tensor, *scatter_list])
-        source = Joined(scatter_list, "scatter", filled=True)
-    target = Buffer(tensor, "scatter")
+        source = Joined(scatter_list, "scatter", chosen, filled=True)
+    target = Buffer(tensor, "scatter", chosen)
     elements = None if source is None else source.elements
     return run(
         "scatter", chosen, lambda: chosen.engine.scatter(target.elements, elements, root, async_op),
@@ -464,7 +467,7 @@ def all_to_all_single(
         split_counts(name, output, output_split_sizes, chosen.size()),
         split_counts(name, input, input_split_sizes, chosen.size()),
     )
-    source, target = Buffer(input, name), Buffer(output, name)
+    source, target = Buffer(input, name, chosen), Buffer(output, name, chosen)
     return run(
         name, chosen,
         lambda: chosen.engine.all_to_all(target.elements, source.elements, counts, async_op),
@@ -504,8 +507,8 @@ def all_to_all(
     check_list("all_to_all", "output_tensor_list", output_tensor_list, chosen)
     check_list("all_to_all", "input_tensor_list", input_tensor_list, chosen)
     check_same("all_to_all", [*output_tensor_list, *input_tensor_list], sizes=False)
-    source = Joined(input_tensor_list, "all_to_all", filled=True)
-    target = Joined(output_tensor_list, "all_to_all", filled=False)
+    source = Joined(input_tensor_list, "all_to_all", chosen, filled=True)
+    target = Joined(output_tensor_list, "all_to_all", chosen, filled=False)
     counts = (
         [part.numel() for part in output_tensor_list],
         [part.numel() for part in input_tensor_list],

@@ -117,18 +117,18 @@ def has_port(address: Any) -> bool:
         return False
 
 
-def number(told: dict[str, list[str]], name: str, given: int, init_method: str | None) -> int:
+def number(told: dict[str, list[str]], name: str, argument: int, init_method: str | None) -> int:
     """Return rank or world size as the address says it, else the argument.
 
     Raises: ValueError: it is no number, or another one than the argument.
     """
     if name not in told:
-        return given
+        return argument
     text = told[name][-1]
-    if not text.isdecimal() or given not in (-1, int(text)):
+    if not text.isdecimal() or argument not in (-1, int(text)):
         raise ValueRangeError(
             "init_process_group", f"{name} in init_method {init_method!r} does not fit",
-            {name: given if given >= 0 else "not given"},
+            {name: argument if argument >= 0 else "not given"},
         )  # fmt: skip
     return int(text)
 
@@ -142,17 +142,17 @@ def from_environment(rank: int, world_size: int) -> tuple[int, int]:
     if place is not None:
         rank = place.rank if rank < 0 else rank
         world_size = place.world_size if world_size < 0 else world_size
-    found = {"RANK": rank, "WORLD_SIZE": world_size}
-    found = {
+    values = {"RANK": rank, "WORLD_SIZE": world_size}
+    values = {
         name: value if value >= 0 or (told := read_int(name)) is None else told
-        for name, value in found.items()
+        for name, value in values.items()
     }
-    missing = [name for name, value in found.items() if value < 0]
+    missing = [name for name, value in values.items() if value < 0]
     if missing:
         raise missing_variables(missing)
-    if not 0 <= found["RANK"] < found["WORLD_SIZE"]:
+    if not 0 <= values["RANK"] < values["WORLD_SIZE"]:
         raise ValueRangeError(
             "init_process_group", "rank is from 0 to world_size - 1",
-            {"rank": found["RANK"], "world_size": found["WORLD_SIZE"]},
+            {"rank": values["RANK"], "world_size": values["WORLD_SIZE"]},
         )  # fmt: skip
-    return found["RANK"], found["WORLD_SIZE"]
+    return values["RANK"], values["WORLD_SIZE"]

@@ -21,9 +21,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
     Args: args: by default those of the command line.
     """
-    given = list(sys.argv[1:] if args is None else args)
-    own = [word for word in given if word not in ("--use-env", "--use_env")]
-    if len(own) == len(given):
+    words = list(sys.argv[1:] if args is None else args)
+    own = [word for word in words if word not in ("--use-env", "--use_env")]
+    if len(own) == len(words):
         os.environ[LOCAL_RANK_VARIABLE] = "1"
     run(own)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,8 @@ def as_bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
-def mpi_op(op: ReduceOp, dtype: np.dtype) -> Any:
-    """Return MPI's op for elements of a dtype.
-
-    Raises: DTypeError: there is none, as the maximum of complex numbers.
-    """
+def check_op(op: ReduceOp, dtype: np.dtype) -> None:
+    """Raise DTypeError if a reduction is not defined for a dtype, as the maximum of complex."""
     allowed = _BOOL_OPS if dtype.kind == "b" else _OPS
     is_float = dtype.kind not in "bui"
     refused = (
@@ -67,7 +65,15 @@ def mpi_op(op: ReduceOp, dtype: np.dtype) -> Any:
             "reduce", f"ReduceOp.{op.name} is not defined for {dtype.name}",
             hint="convert the tensor first, for example with x.float()",
         )  # fmt: skip
-    return getattr(import_mpi(), allowed[op.name])
+
+
+def mpi_op(op: ReduceOp, dtype: np.dtype) -> Any:
+    """Return MPI's op for elements of a dtype.
+
+    Raises: DTypeError: there is none.
+    """
+    check_op(op, dtype)
+    return getattr(import_mpi(), (_BOOL_OPS if dtype.kind == "b" else _OPS)[op.name])
 
 
 class MpiEngine:
@@ -84,6 +90,14 @@ class MpiEngine:
         self.rank: int = communicator.rank
         self.size: int = communicator.size
 
+    def takes(self, array: Any) -> bool:
+        """Whether the elements of an array are handed over where they are, on a GPU."""
+        return False
+
+    def batch(self) -> AbstractContextManager[Any]:
+        """Return a context whose messages go together: with MPI each one goes for itself."""
+        return nullcontext()
+
     def call(self, name: str, *arguments: Any, is_async: bool = False, **named: Any) -> Any:
         """Call a method of the communicator, or its non-blocking twin, which begins with I."""
         method = getattr(self.comm, f"I{name.lower()}" if is_async else name)
@@ -94,7 +108,7 @@ class MpiEngine:
         if self.rank not in ranks:
             return None
         members = self.comm.group.Incl(list(ranks))
-        return MpiEngine(self.comm.Create_group(members, tag=hash(tuple(ranks)) % 32_768))
+        return type(self)(self.comm.Create_group(members, tag=hash(tuple(ranks)) % 32_768))
 
     def free(self) -> None:
         """Free the communicator, unless it is MPI's own."""

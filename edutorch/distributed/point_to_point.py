@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ..core.tensor import Tensor
@@ -48,7 +49,7 @@ def _send(
     if chosen is None:
         return None
     to = other_rank(chosen, name, ranks)
-    buffer = Buffer(tensor, name)
+    buffer = Buffer(tensor, name, chosen)
     return run_message(
         name, chosen, lambda: chosen.engine.send(buffer.elements, to, tag, is_async),
         lambda: buffer.elements.size, tensor, is_async,
@@ -75,7 +76,7 @@ def recv(
     source = None
     if src is not None or group_src is not None:
         source = other_rank(chosen, "recv", (src, group_src))
-    buffer = Buffer(tensor, "recv")
+    buffer = Buffer(tensor, "recv", chosen)
     status: list[Any] = []
 
     def call() -> None:
@@ -96,7 +97,7 @@ def irecv(
     source = None
     if src is not None or group_src is not None:
         source = other_rank(chosen, "irecv", (src, group_src))
-    buffer = Buffer(tensor, "irecv")
+    buffer = Buffer(tensor, "irecv", chosen)
     return run_message(
         "irecv", chosen,
         lambda: chosen.engine.receive(buffer.elements, source, tag, is_async=True)[0],
@@ -166,9 +167,11 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
             "batch_isend_irecv", "Invalid p2p_op_list. Each op is expected to be of type P2POp"
         )
     works = []
-    for message in p2p_op_list:
-        work = message.op(
-            message.tensor, message.peer, message.group, message.tag, message.group_peer
-        )
-        works += [] if work is None else [work]
+    group = group_of(p2p_op_list[0].group, "batch_isend_irecv")
+    with nullcontext() if group is None else group.engine.batch():
+        for message in p2p_op_list:
+            work = message.op(
+                message.tensor, message.peer, message.group, message.tag, message.group_peer
+            )
+            works += [] if work is None else [work]
     return works

@@ -7,9 +7,11 @@ import itertools
 import os
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from .. import backends
+from ..backends.device import Device
 from ..errors import EdutorchError, ValueRangeError, warn
 from . import recorder as records
 from .environment import placement
@@ -181,9 +183,8 @@ def init_process_group(
     communicator = join(rank, world_size, name)
     world.recorder = Recorder(rank, world_size)
     world.group_ids = itertools.count()
-    GroupMember.WORLD = ProcessGroup(
-        MpiEngine(communicator), range(world_size), name, next(world.group_ids)
-    )
+    engine = make_engine(communicator, name, device_id)
+    GroupMember.WORLD = ProcessGroup(engine, range(world_size), name, next(world.group_ids))
     GroupMember.WORLD.timeout = timeout or DEFAULT_TIMEOUT
     world.groups = [GroupMember.WORLD]
     atexit.register(mark_as_left)
@@ -202,12 +203,30 @@ def check_backend(backend: str | None) -> str:
             "init_process_group", f"unknown backend {', '.join(sorted(unknown))}",
             hint="there are 'gloo' and 'mpi' (MPI, for CPUs) and 'nccl' (for GPUs)",
         )  # fmt: skip
-    if wanted == "nccl" and not is_nccl_available():
+    if names == {"nccl"} and not is_nccl_available():
         raise DistBackendError(
             "init_process_group", "'nccl' needs a GPU, and there is none here",
             hint="use backend='gloo', which works on CPUs; or start with --cuda-as-cpu",
         )  # fmt: skip
     return wanted
+
+
+def make_engine(communicator: Any, backend: str, device_id: Any = None) -> MpiEngine:
+    """Return what moves the data: NCCL for real GPUs, where it is wanted, else MPI.
+
+    Simulated cards have the memory of the host, so that MPI answers for "nccl" as well.
+    """
+    has_gpu = not backends.simulated_cards() and is_nccl_available()
+    if not has_gpu or not (backend == "undefined" or "nccl" in backend):
+        return MpiEngine(communicator)
+    nccl = import_module(f"{__package__}.nccl")
+    if backend == "undefined" and not nccl.is_usable():
+        return MpiEngine(communicator)
+    nccl.import_nccl()  # raises, if it is asked for and not installed
+    engine = nccl.NcclEngine(communicator)
+    if device_id is not None:
+        engine.connect(Device(device_id).index or 0)
+    return engine
 
 
 def join(rank: int, world_size: int, backend: str) -> Any:
@@ -401,6 +420,8 @@ def new_group(
     if engine is None:
         return GroupMember.NON_GROUP_MEMBER
     name = check_backend(backend) if backend else everyone.backend
+    if backend:
+        engine = make_engine(engine.comm, name)
     made = ProcessGroup(engine, members, name, number, group_desc or "")
     made.timeout = timeout or everyone.timeout
     world.groups.append(made)

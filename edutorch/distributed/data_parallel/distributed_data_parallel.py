@@ -13,7 +13,7 @@ from ...errors import InvalidValueError
 from ...events import listen_backward
 from ...modes import current
 from ...nn.modules.module import Module
-from ...utils._pytree import tree_leaves
+from ...utils._pytree import tree_leaves, tree_map
 from ..algorithms.join import Join, Joinable
 from ..collectives import broadcast
 from ..errors import DistError
@@ -121,6 +121,8 @@ class DistributedDataParallel(Module, Joinable):
             agree(self, has_batch=True, averages=is_averaged)
         elif self.copies_buffers:
             self.copy_buffers(0)
+        if self.device_ids:  # as PyTorch: the batch may still be on the CPU
+            inputs, kwargs = tree_map(self.on_own_device, (inputs, kwargs))
         output = self.module(*inputs, **kwargs)
         if is_averaged:
             self.reducer.prepare(self.unused_in(output))
@@ -136,6 +138,10 @@ class DistributedDataParallel(Module, Joinable):
         """Copy the buffers of one rank of the group to all others."""
         for buffer in self.module.buffers():
             broadcast(buffer, group=self.process_group, group_src=source)
+
+    def on_own_device(self, value: Any) -> Any:
+        """Return a tensor on the device of this process; other values unchanged."""
+        return value.to(self.device_ids[0]) if isinstance(value, Tensor) else value  # type: ignore[index]
 
     def unused_in(self, output: Any) -> list[int]:
         """Return the parameters that no gradient will reach from the tensors of `output`."""

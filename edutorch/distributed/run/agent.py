@@ -30,6 +30,9 @@ KILLED = re.compile(
     r"(?:process )?rank (\d+) .*?signal (\d+)|PID (\d+) RUNNING AT|EXIT CODE: (\d+)", re.DOTALL
 )
 NOISE = re.compile(r"\[proxy:|\[mpiexec@|prterun|Abort\(|\[[^]]*\] (plm:ssh: Warning|\*\*\*)")
+OF_A_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+"""Variables that may be there already, of a pod or of a rank that starts this job: mpirun says them
+anew."""
 RULE = re.compile(r"^(-{20,}|={20,})\s*$")
 
 
@@ -83,13 +86,17 @@ class Attempt:
         """Return the command that starts all processes."""
         return find_mpi().command_line(self.world_size, self.child())
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables of the processes."""
+        return job_environment(self.options, self.folder, self.attempt)
+
     def watch_more(self) -> Fault | None:
         """Return a fault that is not one of a rank, or None."""
         return None
 
     def run(self) -> tuple[int, Fault | None]:
         """Start the processes and wait for them. Returns the exit code, and what was wrong."""
-        environment = job_environment(self.options, self.folder, self.attempt)
+        environment = self.environment()
         self.process = subprocess.Popen(
             self.command(), env=environment, stdout=self.stdout, stderr=subprocess.PIPE, text=True,
             errors="replace", start_new_session=True,
@@ -197,7 +204,7 @@ def job_environment(options: Options, folder: Path, attempt: int) -> dict[str, s
     """
     host, port = options.master
     threads = max(1, default_num_threads() // options.processes)
-    made = dict(os.environ)
+    made = {name: value for name, value in os.environ.items() if name not in OF_A_RANK}
     made.setdefault("OMP_NUM_THREADS", str(threads))
     made |= {
         FOLDER_VARIABLE: str(folder),

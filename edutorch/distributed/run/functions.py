@@ -54,6 +54,10 @@ class FunctionAttempt(Attempt):
         self.failures: dict[int, dict[str, Any]] = {}
         self.pids: dict[int, int] = {}
 
+    def environment(self) -> dict[str, str]:
+        made = super().environment()
+        return {name: made[name] for name in made if not name.startswith(OF_AN_MPI_JOB)}
+
     def copy_output(self) -> None:
         """Print what the processes print, where that is a pipe."""
         for line in self.process.stdout or ():
@@ -96,8 +100,7 @@ class FunctionJob:
 
     def _run(self) -> None:
         try:
-            with outside_of_mpi():
-                self.code, self.fault = self.attempt.run()
+            self.code, self.fault = self.attempt.run()
         except BaseException as error:  # noqa: BLE001 (shown by the thread that waits)
             self.problem = error
 
@@ -122,20 +125,6 @@ class FunctionJob:
         """Return what went wrong, as the launcher says it."""
         assert self.fault is not None
         return format_fault(self.fault, self.processes)
-
-
-class outside_of_mpi:
-    """A context in which mpirun can be started, also from a process that mpirun has started."""
-
-    def __enter__(self) -> None:
-        self.hidden = {
-            name: os.environ.pop(name)
-            for name in list(os.environ)
-            if name.startswith(OF_AN_MPI_JOB)
-        }
-
-    def __exit__(self, *_: object) -> None:
-        os.environ.update(self.hidden)
 
 
 def write_call(fn: Any, args: tuple[Any, ...]) -> bytes:
