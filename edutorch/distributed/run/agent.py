@@ -99,7 +99,12 @@ class Attempt:
             code = self.process.returncode
             if fault is None and code and not self.received:
                 fault = self.explain_end(code)
-            return (128 + self.received if self.received else (1 if fault else code)), fault
+            if not self.received:
+                return 1 if fault else code, fault
+            if fault is not None:
+                print(format_fault(fault, self.world_size), file=sys.stderr, flush=True)
+            # 0: the program has saved, and has left in its own way. It is not started anew.
+            return 128 + self.received if code else 0, None
         finally:
             self.end_processes()
             shutil.rmtree(self.folder, ignore_errors=True)
