@@ -37,13 +37,13 @@ def seal_chunks(arrays: Mapping[str, np.ndarray]) -> bytes:
     """
     require_safetensors("save")
     encoder = Encoder()
-    places, sums = [], {}
+    trees, sums = [], {}
     for name, array in arrays.items():
         stored = encoder.arrays.store(array, name, "cpu")
-        places.append([name, {"tensor": stored}])
+        trees.append([name, {"tensor": stored}])
         data = byte_view(encoder.arrays.arrays[stored])
         sums[name] = [zlib.crc32(data[at : at + BLOCK]) for at in range(0, data.size, BLOCK)]
-    tree = {"dict": [["chunks", {"dict": places}], ["blocks", encoder.encode(sums)]]}
+    tree = {"dict": [["chunks", {"dict": trees}], ["blocks", encoder.encode(sums)]]}
     return seal(tree, encoder.arrays)
 
 

@@ -110,9 +110,9 @@ if what == "save":
     raises(lambda: dcp.save(other, checkpoint_id=f"{folder}/balanced"), "x differs in shape")
     dcp.load(state, checkpoint_id=f"{folder}/balanced")
 else:
-    places = sorted(Path(folder).glob("mesh*"))
-    assert len(places) >= 3, places
-    for place in places:
+    saved = sorted(Path(folder).glob("mesh*"))
+    assert len(saved) >= 3, saved
+    for place in saved:
         for mesh, dims in meshes():
             target = {"tensors": sharded(lambda x: x * 0, mesh, dims), "n": None}
             dcp.load(target, checkpoint_id=place)
