@@ -33,7 +33,7 @@ def seal_chunks(arrays: Mapping[str, np.ndarray]) -> bytes:
     >>> import io
     >>> from edutorch.distributed.checkpoint.chunk_file import seal_chunks
     >>> load(io.BytesIO(seal_chunks({"w": np.ones(2)})))["chunks"]
-    {'w': tensor([1., 1.], dtype=float64)}
+    {'w': tensor([1., 1.], dtype=torch.float64)}
     """
     require_safetensors("save")
     encoder = Encoder()

@@ -63,7 +63,7 @@ class FileSystemReader(StorageReader):
     >>> from edutorch.distributed import checkpoint
     >>> _ = checkpoint.save({"w": ones(2, 3), "step": 1}, checkpoint_id="memory://doc/reader")
     >>> checkpoint.FileSystemReader("memory://doc/reader").read_metadata().state_dict_metadata["w"].size
-    Size([2, 3])
+    torch.Size([2, 3])
     """
 
     def __init__(self, path: str | os.PathLike[str], **ignored: Any) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ...errors import ValueRangeError
+from ...errors import InvalidValueError
 from ...utils.atomic_files import is_url, resolve_url, write_atomically
 
 __all__ = ["Folder"]
@@ -29,7 +29,7 @@ class Folder:
     def __init__(self, path: Any) -> None:
         text = os.fspath(path)
         if not isinstance(text, str) or not text:
-            raise ValueRangeError("checkpoint", f"the folder is a path or a URL, not {path!r}")
+            raise InvalidValueError("checkpoint", f"the folder is a path or a URL, not {path!r}")
         self.name = text.rstrip("/") or text
         self._files: Any = None
         self._path = self.name

@@ -9,6 +9,7 @@ from typing import Any
 from ...core.tensor import Tensor, wrap
 from ...modes import no_grad
 from ...nn.modules.module import Module, _IncompatibleKeys
+from ...ops import zeros_like
 from ...optim import Optimizer
 from ...serialization import CheckpointError
 from ..collectives import broadcast
@@ -191,7 +192,7 @@ def set_model_state_dict(
     >>> model = nn.Linear(2, 1)
     >>> _ = set_model_state_dict(model, {"weight": ones(1, 2), "bias": ones(1)})
     >>> model(ones(2))
-    tensor([3.], grad_fn=<LinearBackward>)
+    tensor([3.], grad_fn=<LinearBackward0>)
     """
     options = options or StateDictOptions()
     source_dict = receive(model_state_dict) if options.broadcast_from_rank0 else model_state_dict
@@ -348,7 +349,7 @@ def start_state(optimizer: Optimizer) -> None:
     with no_grad():
         for parameter in parameters:
             if parameter.requires_grad:
-                parameter.grad = parameter.detach() * 0
+                parameter.grad = zeros_like(parameter)
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * 0
             if "weight_decay" in group:

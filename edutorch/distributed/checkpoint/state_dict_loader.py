@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.tensor import Tensor, wrap
-from ...errors import ValueRangeError
+from ...errors import InvalidValueError
 from ...modes import no_grad
 from ...serialization.decode import Decoder
 from .chunk_file import ChunkFile
@@ -52,9 +52,11 @@ def load(
     >>> state = {"w": zeros(3)}
     >>> checkpoint.load(state, checkpoint_id="memory://doc/load"); state["w"]
     tensor([1., 1., 1.])
-    >>> checkpoint.load({"v": zeros(3)}, checkpoint_id="memory://doc/load")
-    Traceback (most recent call last):
-    CheckpointException: load: memory://doc/load is the checkpoint of another model
+    >>> try:
+    ...     checkpoint.load({"v": zeros(3)}, checkpoint_id="memory://doc/load")
+    ... except RuntimeError as error:
+    ...     print(error)
+    load: memory://doc/load is the checkpoint of another model
       missing     = v
       unexpected  = w
       hint: build the model as it was then, or pass DefaultLoadPlanner(allow_partial_load=True)
@@ -62,7 +64,7 @@ def load(
     if planner is not None and not isinstance(planner, DefaultLoadPlanner):
         raise TypeError("load: planner is a DefaultLoadPlanner")
     if storage_reader is None and checkpoint_id is None:
-        raise ValueRangeError("load", "checkpoint_id= is missing: the folder of the checkpoint")
+        raise InvalidValueError("load", "checkpoint_id= is missing: the folder of the checkpoint")
     reader = (
         FileSystemReader(checkpoint_id)
         if checkpoint_id is not None

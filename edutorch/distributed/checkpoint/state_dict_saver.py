@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ... import backends
-from ...errors import ValueRangeError
+from ...errors import InvalidValueError
 from ...serialization import CheckpointError
 from ..mpi import import_mpi
 from .chunk_file import seal_chunks
@@ -135,7 +135,7 @@ def target_of(checkpoint_id: Any, writer: StorageWriter | None) -> tuple[Folder,
     Raises: ValueError: neither is there.
     """
     if writer is None and checkpoint_id is None:
-        raise ValueRangeError("save", "checkpoint_id= is missing: the folder of the checkpoint")
+        raise InvalidValueError("save", "checkpoint_id= is missing: the folder of the checkpoint")
     chosen = FileSystemWriter(checkpoint_id) if writer is None else writer
     folder = Folder(checkpoint_id) if checkpoint_id is not None else chosen.folder
     return folder, getattr(chosen, "overwrite", True)
