@@ -74,3 +74,19 @@ def test_killed_once_told_to_leave_once_and_the_losses_are_right(tmp_path):
     assert saved >= 10
     printed = check_ranks("resumed.py", str(tmp_path), str(saved + 4))
     assert printed.splitlines() == [f"goes on from {saved}", f"the right losses: {saved + 4}"]
+
+
+def check_other_sharding(folder, before, after):
+    pytest.importorskip("edutorch.distributed.fsdp", reason="needs fully_shard")
+    check_ranks("other_sharding.py", "save", str(folder), ranks=before)
+    for ranks in after:
+        assert "in all ways" in check_ranks("other_sharding.py", "load", str(folder), ranks=ranks)
+
+
+def test_ddp_fsdp_and_tensor_parallel_load_each_other(tmp_path):
+    check_other_sharding(tmp_path, 2, [3])
+
+
+@pytest.mark.slow
+def test_ddp_fsdp_and_tensor_parallel_load_each_other_at_fewer_ranks(tmp_path):
+    check_other_sharding(tmp_path, 4, [1, 2, 3])

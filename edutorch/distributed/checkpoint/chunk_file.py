@@ -65,7 +65,10 @@ class ChunkFile:
 
         Raises: CheckpointError: it is damaged.
         """
-        start = self.folder.read(self.file, 0, LIKELY_HEADER)
+        try:
+            start = self.folder.read(self.file, 0, LIKELY_HEADER)
+        except FileNotFoundError:
+            raise damaged_error(self.name, "the index names it, and it is not there") from None
         length = int.from_bytes(start[:8], "little")
         if length > 1 << 31 or len(start) < 8:
             raise damaged_error(self.name, "not a safetensors file")

@@ -20,10 +20,19 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, Tensor) or is_sharded(value)
 
 
+def has_tensors(value: Any) -> bool:
+    """Whether there are tensors in nested containers."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return is_tensor(value)
+    return any(map(has_tensors, value))
+
+
 def flatten(state_dict: Mapping[Any, Any]) -> dict[str, tuple[Path, Any]]:
     """Return each value of nested containers with its path, by a key.
 
-    Lists without tensors and dicts are values themselves, and so are empty containers.
+    Lists without tensors are values themselves, and so are empty containers.
 
     Raises: CheckpointError: two paths have the same key.
 
@@ -45,9 +54,7 @@ def iterate(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     members: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping) and all(isinstance(key, str | int) for key in value):
         members = list(value.items())
-    elif isinstance(value, list | tuple) and any(
-        is_tensor(member) or isinstance(member, Mapping | list) for member in value
-    ):
+    elif isinstance(value, list | tuple) and has_tensors(value):
         members = [([index], member) for index, member in enumerate(value)]
     if not members and path:
         yield path, value
