@@ -10,7 +10,7 @@ from .filesystem import FileSystemReader, FileSystemWriter, StorageReader, Stora
 from .metadata import (
     BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorProperties, TensorStorageMetadata,
 )  # fmt: skip
-from .planner import DefaultLoadPlanner, DefaultSavePlanner
+from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .resume import StopRequest, latest_checkpoint
 from .state_dict_loader import load, load_state_dict
 from .state_dict_saver import async_save, save, save_state_dict

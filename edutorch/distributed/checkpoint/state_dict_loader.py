@@ -15,11 +15,11 @@ from ...modes import no_grad
 from ...serialization.decode import Decoder
 from .chunk_file import ChunkFile
 from .chunks import Chunk, local_chunk, local_tensor, overlap
+from .default_planner import DefaultLoadPlanner
 from .errors import mismatch_error
 from .filesystem import FileSystemReader, StorageReader
 from .metadata import chunk_of
 from .nested import flatten, is_tensor, set_at
-from .planner import DefaultLoadPlanner
 from .ranks import Ranks
 from .stateful import Stateful
 

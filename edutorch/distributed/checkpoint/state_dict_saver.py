@@ -26,10 +26,10 @@ from ...serialization import CheckpointError
 from ..mpi import import_mpi
 from .chunk_file import seal_chunks
 from .chunks import local_tensor
+from .default_planner import DefaultSavePlanner, merge_proposals, propose
 from .filesystem import FileSystemWriter, StorageWriter
 from .folder import Folder
 from .metadata import INDEX_NAME, Metadata, encode_index, to_metadata
-from .planner import DefaultSavePlanner, merge_proposals, propose
 from .ranks import Ranks
 from .stateful import Stateful
 

@@ -160,9 +160,9 @@ class Attempt:
 
         def forward(number: int, frame: FrameType | None) -> None:
             self.received = number
-            for rank in self.monitor.ranks():
+            for pid in self.own_pids():
                 with suppress(OSError):
-                    os.kill(rank.pid, number)
+                    os.kill(pid, number)
 
         before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
@@ -173,11 +173,15 @@ class Attempt:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def own_pids(self) -> list[int]:
+        """Return the processes of the ranks on this computer: others tell their states."""
+        ranks = self.monitor.ranks()
+        return [r.pid for r in ranks if not (self.folder / f"rank{r.number}.state").exists()]
+
     def end_processes(self) -> None:
         """End all processes of the job that are left, also stopped ones."""
-        pids = [rank.pid for rank in self.monitor.ranks()]
         if self.process.poll() is None:
-            for pid in pids:
+            for pid in self.own_pids():
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(subprocess.TimeoutExpired):
