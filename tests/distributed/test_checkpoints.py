@@ -1,7 +1,9 @@
 """Checkpoints of several ranks: other world sizes, ranks that are killed, schedulers."""
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 
@@ -90,3 +92,45 @@ def test_ddp_fsdp_and_tensor_parallel_load_each_other(tmp_path):
 @pytest.mark.slow
 def test_ddp_fsdp_and_tensor_parallel_load_each_other_at_fewer_ranks(tmp_path):
     check_other_sharding(tmp_path, 4, [1, 2, 3])
+
+
+@pytest.mark.slow
+def test_a_scheduler_ends_a_job_on_two_computers(tmp_path):
+    """Two host names on one computer; SIGTERM goes to the launchers of both."""
+    require_mpi()
+    if not hasattr(os, "getuid") or os.getuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs root and unshare, for a second host name")
+    secret, folder = tmp_path / "secret", tmp_path / "runs"
+    secret.write_text("a secret of this test, which nobody else knows")
+    secret.chmod(0o600)
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    name_and_run = (
+        "import os, socket, sys; socket.sethostname(sys.argv[1]); "
+        "os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    jobs = [
+        subprocess.Popen(
+            [
+                "unshare", "-u", sys.executable, "-c", name_and_run, f"edutorch-node{node}",
+                sys.executable, "-m", "edutorch.distributed.run", "--nnodes", "2", "--node-rank",
+                str(node), "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port",
+                str(port), "--rdzv-secret-file", str(secret), str(PROGRAMS / "resumed.py"),
+                str(folder), "1000", "unharmed",
+            ],
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "EDUTORCH_KERNELS": "off"},
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for node in range(2)
+    ]  # fmt: skip
+    assert jobs[0].stdout is not None
+    for line in jobs[0].stdout:
+        if line.startswith("waits for SIGTERM"):
+            for job in reversed(jobs):
+                job.send_signal(signal.SIGTERM)  # unshare and the name are replaced by the launcher
+            break
+    said = [job.communicate(timeout=60) for job in jobs]
+    assert [job.returncode for job in jobs] == [0, 0], said
+    assert max(int(path.name.removeprefix("step")) for path in folder.iterdir()) >= 10
