@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sharded import Mesh, Sharded
+from duck_dtensor import Mesh, Sharded
 
 what, folder = sys.argv[1:]
 dist.init_process_group("gloo")

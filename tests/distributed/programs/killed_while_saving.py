@@ -17,7 +17,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sharded import Mesh, Sharded
+from duck_dtensor import Mesh, Sharded
 
 folder, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
