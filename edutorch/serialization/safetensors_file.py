@@ -20,7 +20,7 @@ from .. import dtypes
 from ..core.tensor import wrap
 from ..errors import EdutorchError, MissingExtraError
 from .decode import Decoder, MapLocation, move_to_location
-from .encode import Encoder, byte_view
+from .encode import Encoder, StorageTable, byte_view
 from .safe_classes import CheckpointError, NotDataError, damaged_error
 
 try:  # a browser may lack it
@@ -63,14 +63,19 @@ def encode_file(obj: object, only_data: bool = False) -> bytes:
 
         packer = Encoder()  # a new one: the first has stored what came before the refused value
         tree = encode_object(packer, obj)
-    packer.arrays.finish()
-    structure = json.dumps({"tree": tree, "tensors": packer.arrays.table}, separators=(",", ":"))
+    return seal(tree, packer.arrays)
+
+
+def seal(tree: object, arrays: StorageTable) -> bytes:
+    """Return the bytes of a file: a tree, and the arrays that it refers to, with checksums."""
+    arrays.finish()
+    structure = json.dumps({"tree": tree, "tensors": arrays.table}, separators=(",", ":"))
     metadata = {
         "format": FORMAT,
         "structure": structure,
         "crc32": str(zlib.crc32(structure.encode())),
     }
-    return to_safetensors(packer.arrays.arrays, metadata)
+    return to_safetensors(arrays.arrays, metadata)
 
 
 def require_safetensors(purpose: str) -> None:

@@ -110,7 +110,12 @@ class Attempt:
             code = self.process.returncode
             if fault is None and code and not self.received:
                 fault = self.explain_end(code)
-            return (128 + self.received if self.received else (1 if fault else code)), fault
+            if not self.received:
+                return 1 if fault else code, fault
+            if fault is not None:
+                print(format_fault(fault, self.world_size), file=sys.stderr, flush=True)
+            # 0: the program has saved, and has left in its own way. It is not started anew.
+            return 128 + self.received if code else 0, None
         finally:
             self.end_processes()
             if self.watched_folder is None:
@@ -167,9 +172,9 @@ class Attempt:
 
         def forward(number: int, frame: FrameType | None) -> None:
             self.received = number
-            for rank in self.monitor.ranks():
+            for pid in self.own_pids():
                 with suppress(OSError):
-                    os.kill(rank.pid, number)
+                    os.kill(pid, number)
 
         before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
@@ -180,11 +185,15 @@ class Attempt:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def own_pids(self) -> list[int]:
+        """Return the processes of the ranks on this computer: others tell their states."""
+        ranks = self.monitor.ranks()
+        return [r.pid for r in ranks if not (self.folder / f"rank{r.number}.state").exists()]
+
     def end_processes(self) -> None:
         """End all processes of the job that are left, also stopped ones."""
-        pids = [rank.pid for rank in self.monitor.ranks()]
         if self.process.poll() is None:
-            for pid in pids:
+            for pid in self.own_pids():
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(subprocess.TimeoutExpired):

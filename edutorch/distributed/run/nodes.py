@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -218,6 +219,7 @@ class Part:
 
     def run(self) -> None:
         """Serve node 0 until it says that this start is over."""
+        before = signal.signal(signal.SIGTERM, lambda number, frame: self.hand_on(number))
         try:
             while True:
                 got = self.channel.receive(timeout=self.options.monitor_interval)
@@ -227,6 +229,7 @@ class Part:
                     return
                 self.report()
         finally:
+            signal.signal(signal.SIGTERM, before)
             self.end_processes()
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -262,11 +265,15 @@ class Part:
             self.channel.send({"ended": self.process.returncode})
             self.process = None
 
-    def end_processes(self) -> None:
-        """End the daemon and the ranks of this node."""
+    def hand_on(self, number: int) -> None:
+        """Send a signal to the ranks of this node, which may save something before they end."""
         for path in self.folder.glob("rank*.pid"):
             with suppress(OSError, ValueError):
-                os.kill(int(path.read_text()), 9)
+                os.kill(int(path.read_text()), number)
+
+    def end_processes(self) -> None:
+        """End the daemon and the ranks of this node."""
+        self.hand_on(9)
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.process.terminate()
