@@ -330,19 +330,19 @@ def graphed(
     return function
 
 
-def check_inputs(captured: list[Tensor], given: list[Any]) -> None:
+def check_inputs(captured: list[Tensor], inputs: list[Any]) -> None:
     """Refuse inputs that a graph cannot be replayed with: its sizes are those of the capture.
 
     Raises: InvalidValueError: there are more or fewer. ShapeError: one has another shape.
     """
     shapes = {"captured": [tuple(x.shape) for x in captured]}
-    if len(given) != len(captured):
+    if len(inputs) != len(captured):
         raise InvalidValueError(
             "make_graphed_callables",
-            f"the graph was captured with {len(captured)} inputs, and is called with {len(given)}",
+            f"the graph was captured with {len(captured)} inputs, and is called with {len(inputs)}",
             shapes, "pass the same arguments as in sample_args",
         )  # fmt: skip
-    for one, other in zip(captured, given, strict=True):
+    for one, other in zip(captured, inputs, strict=True):
         wanted, shape = tuple(one.shape), tuple(other.shape)
         if wanted != shape:
             raise ShapeError(

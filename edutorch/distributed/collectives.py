@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..errors import ShapeError, ValueRangeError
+from ..errors import InvalidValueError, ShapeError
 from ..events import MessageArrived, MessageSent, emit, work
 from ..modes import current
 from .buffers import Buffer, Joined, check_same
@@ -120,14 +120,16 @@ def root_of(group: ProcessGroup, name: str, rank: int | None, group_rank: int | 
     Raises: ValueError: both are given, or none, or there is no such rank.
     """
     if rank is not None and group_rank is not None:
-        raise ValueRangeError(name, "give the global rank or the rank in the group, not both")
+        raise InvalidValueError(name, "give the global rank or the rank in the group, not both")
     if rank is None and group_rank is None:
-        raise ValueRangeError(name, "the rank of the source or destination is missing")
+        raise InvalidValueError(name, "the rank of the source or destination is missing")
     if group_rank is None:
         assert rank is not None
         return get_group_rank(group, rank)
     if not 0 <= group_rank < group.size():
-        raise ValueRangeError(name, f"group rank {group_rank} is not in a group of {group.size()}")
+        raise InvalidValueError(
+            name, f"group rank {group_rank} is not in a group of {group.size()}"
+        )
     return group_rank
 
 
@@ -136,7 +138,7 @@ def check_list(name: str, argument: str, tensors: Any, group: ProcessGroup) -> N
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(f"{name}: {argument} is a list of tensors, one for each rank")
     if len(tensors) != group.size():
-        raise ValueRangeError(
+        raise InvalidValueError(
             name, f"{argument} has one tensor for each rank of the group",
             {"tensors": len(tensors), "ranks": group.size()},
         )  # fmt: skip
@@ -438,9 +440,9 @@ def scatter(
 def check_only_at_root(name: str, argument: str, tensors: Any, is_root: bool) -> None:
     """Raise ValueError if a list is missing at the root, or given elsewhere."""
     if is_root and not tensors:
-        raise ValueRangeError(name, f"argument {argument} must be specified on the root rank")
+        raise InvalidValueError(name, f"argument {argument} must be specified on the root rank")
     if not is_root and tensors:
-        raise ValueRangeError(
+        raise InvalidValueError(
             name, f"argument {argument} must NOT be specified on ranks that are not the root"
         )
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from ..errors import ValueRangeError
+from ..errors import InvalidValueError
 from .environment import missing_variables, placement, read_int
 from .stores import FileStore, PrefixStore, Store
 
@@ -56,12 +56,12 @@ def resolve(
         return from_store(init_method, rank, world_size, store)
     address = urlsplit(init_method or "env://")
     if address.scheme not in ("env", "tcp", "file"):
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group", f"unknown init_method {init_method!r}",
             hint="there are 'env://', 'tcp://HOST:PORT' and 'file:///PATH'",
         )  # fmt: skip
     if address.scheme == "tcp" and not has_port(address):
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group", f"init_method {init_method!r} has no host or no port",
             hint="for example 'tcp://127.0.0.1:29500'",
         )  # fmt: skip
@@ -72,7 +72,7 @@ def resolve(
     if address.scheme != "file":
         return Start(rank, world_size, None)
     if not address.path:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group", f"init_method {init_method!r} has no path",
             hint="for example 'file:///tmp/of_this_job'",
         )  # fmt: skip
@@ -87,7 +87,7 @@ def from_store(init_method: str | None, rank: int, world_size: int, store: Any) 
         TypeError: it is no store.
     """
     if init_method is not None:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group",
             "give init_method or store, not both",
             {"init_method": init_method},
@@ -95,7 +95,7 @@ def from_store(init_method: str | None, rank: int, world_size: int, store: Any) 
     if not isinstance(store, Store):
         raise TypeError(f"init_process_group: store is a Store, not {type(store).__name__}")
     if rank < 0 or world_size < 1:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group", "with store=, rank and world_size must be given",
             {"rank": rank, "world_size": world_size},
         )  # fmt: skip
@@ -126,7 +126,7 @@ def number(told: dict[str, list[str]], name: str, argument: int, init_method: st
         return argument
     text = told[name][-1]
     if not text.isdecimal() or argument not in (-1, int(text)):
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group", f"{name} in init_method {init_method!r} does not fit",
             {name: argument if argument >= 0 else "not given"},
         )  # fmt: skip
@@ -151,7 +151,7 @@ def from_environment(rank: int, world_size: int) -> tuple[int, int]:
     if missing:
         raise missing_variables(missing)
     if not 0 <= values["RANK"] < values["WORLD_SIZE"]:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group", "rank is from 0 to world_size - 1",
             {"rank": values["RANK"], "world_size": values["WORLD_SIZE"]},
         )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ValueRangeError
+from ..errors import InvalidValueError
 from .collectives import check_only_at_root, root_of, run
 from .point_to_point import other_rank
 from .process_group import ProcessGroup, group_of
@@ -102,7 +102,7 @@ def scatter_object_list(
     src = 0 if src is None and group_src is None else src
     root = root_of(chosen, name, src, group_src)
     if len(scatter_object_output_list) < 1:
-        raise ValueRangeError(
+        raise InvalidValueError(
             name, "Expected argument scatter_object_output_list to be a list of size at least 1."
         )
     values = scatter_object_input_list if chosen.rank() == root else None
@@ -154,6 +154,6 @@ def recv_object_list(
 def check_places(name: str, objects: MutableSequence[Any], wanted: int) -> None:
     """Raise ValueError unless a list has the wanted number of places."""
     if len(objects) != wanted:
-        raise ValueRangeError(
+        raise InvalidValueError(
             name, f"the list has {len(objects)} places, and there are {wanted} objects"
         )

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..errors import ValueRangeError
+from ..errors import InvalidValueError
 from .buffers import Buffer
 from .collectives import root_of, run
 from .process_group import ProcessGroup, group_of
@@ -114,7 +114,7 @@ def other_rank(
     """
     other = root_of(group, name, *ranks)
     if other == group.rank():
-        raise ValueRangeError(
+        raise InvalidValueError(
             name, "a rank cannot send to, or receive from, itself",
             {"rank": group.ranks[other]}, "use y.copy_(x) where it is the same process",
         )  # fmt: skip
@@ -150,7 +150,7 @@ class P2POp:
         tag: int = 0, group_peer: int | None = None,
     ) -> None:  # fmt: skip
         if op not in (isend, irecv):
-            raise ValueRangeError(
+            raise InvalidValueError(
                 "P2POp", "Invalid op. Expected op to be of type distributed.isend or irecv"
             )
         self.op, self.tensor, self.peer, self.group = op, tensor, peer, group
@@ -163,7 +163,7 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     Raises: ValueError: an empty list, or something else in it.
     """
     if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
-        raise ValueRangeError(
+        raise InvalidValueError(
             "batch_isend_irecv", "Invalid p2p_op_list. Each op is expected to be of type P2POp"
         )
     works = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import backends
 from ..backends.device import Device
-from ..errors import EdutorchError, ValueRangeError, warn
+from ..errors import EdutorchError, InvalidValueError, warn
 from . import recorder as records
 from .environment import placement
 from .errors import DistBackendError
@@ -174,7 +174,7 @@ def init_process_group(
     >>> distributed.destroy_process_group()
     """
     if is_initialized():
-        raise ValueRangeError(
+        raise InvalidValueError(
             "init_process_group", "trying to initialize the default process group twice!",
             hint="call destroy_process_group first",
         )  # fmt: skip
@@ -337,7 +337,7 @@ def get_backend(group: Any = None) -> str:
     Raises: ValueError: this process is not in it.
     """
     if group == GroupMember.NON_GROUP_MEMBER:
-        raise ValueRangeError("get_backend", "Invalid process group specified")
+        raise InvalidValueError("get_backend", "Invalid process group specified")
     chosen = group_of(group, "get_backend")
     assert chosen is not None
     return Backend(chosen.backend)
@@ -355,7 +355,7 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     Raises: ValueError: it is not in the group.
     """
     if global_rank not in group.ranks:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "get_group_rank", f"Global rank {global_rank} is not part of group {group}"
         )
     return group.ranks.index(global_rank)
@@ -367,7 +367,7 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     Raises: ValueError: there is none.
     """
     if not 0 <= group_rank < len(group.ranks):
-        raise ValueRangeError(
+        raise InvalidValueError(
             "get_global_rank", f"Group rank {group_rank} is not part of group {group}"
         )
     return group.ranks[group_rank]
@@ -432,7 +432,7 @@ def check_ranks(ranks: Sequence[int], size: int) -> None:
     """Raise ValueError for ranks that do not exist, or occur twice."""
     wrong = [rank for rank in ranks if not 0 <= rank < size]
     if wrong or len(set(ranks)) != len(ranks) or not ranks:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "new_group", "the new group's rank should be within the world_size set by "
             "init_process_group, and each rank can be in it once",
             {"ranks": list(ranks), "world_size": size},
@@ -454,7 +454,7 @@ def new_subgroups(
     place = placement()
     width = group_size or (place.local_world_size if place else size)
     if width <= 0 or size % width:
-        raise ValueRangeError(
+        raise InvalidValueError(
             "new_subgroups", f"the world size ({size}) must be divisible by group_size={width}"
         )
     parts = [list(range(first, first + width)) for first in range(0, size, width)]
@@ -491,6 +491,6 @@ def split_group(
     """
     parent = group_of(parent_pg, "split_group")
     if not split_ranks or parent is None:
-        raise ValueRangeError("split_group", "split_ranks cannot be None or empty")
+        raise InvalidValueError("split_group", "split_ranks cannot be None or empty")
     parts = [[parent.ranks[rank] for rank in ranks] for ranks in split_ranks]
     return new_subgroups_by_enumeration(parts, timeout, group_desc=group_desc)[0]

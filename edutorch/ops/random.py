@@ -488,9 +488,10 @@ def multinomial(
         return draw_rows_outside(
             lambda rows: multinomial(rows, num_samples, replacement, generator=generator), input
         )
+    backend = backends.of(input._array)
     if not backends.has_elements(input._array):
         return zeros(*input.shape[:-1], num_samples, dtype=dtypes.int64, device=input.device)
-    weights = np.atleast_2d(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
+    weights = np.atleast_2d(backend.to_numpy(input._array)).astype(np.float64)
     if (weights < 0).any() or not np.isfinite(weights).all() or (weights.sum(1) <= 0).any():
         raise ShapeError("multinomial", "weights must be finite, not negative, and not all 0")
     if not replacement and num_samples > (weights > 0).sum(1).min(initial=weights.shape[1]):
@@ -498,21 +499,20 @@ def multinomial(
             "multinomial", f"cannot draw {num_samples} samples without replacement",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    uniform = host_source("uniform", generator, backends.of(input._array))
+    uniform = host_source("uniform", generator, backend)
     if replacement:
         edges = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
         edges[:, -1] = 1.0
         points = uniform((len(weights), num_samples))
-        indices = np.stack(
-            [np.searchsorted(e, d, "right") for e, d in zip(edges, points, strict=True)]
-        )
+        pairs = zip(edges, points, strict=True)
+        indices = np.stack([np.searchsorted(edge, point, "right") for edge, point in pairs])
     else:
         noise = uniform(weights.shape)
         with np.errstate(divide="ignore"):
             keys = np.log(weights) - np.log(-np.log1p(-noise))
         indices = np.argsort(-keys, 1, kind="stable")[:, :num_samples]
     indices = indices if input.ndim > 1 else indices[0]
-    return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(indices, np.int64)))
+    return wrap(backend.from_numpy(np.ascontiguousarray(indices, np.int64)))
 
 
 # The state of the generators -----------------------------------------------------------------

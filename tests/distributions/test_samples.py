@@ -185,14 +185,14 @@ def test_the_loss_of_a_vae():
 def composed(device):
     """Return distributions made of others, whose samples take several draws."""
 
-    def numbers(*values):
+    def vector(*values):
         return edutorch.tensor(values, device=device, dtype=edutorch.float64)
 
-    weights = Categorical(numbers(0.3, 0.7))
-    yield MixtureSameFamily(weights, Normal(numbers(0, 5), numbers(1, 2)))
-    yield MixtureSameFamily(weights, Gamma(numbers(1, 5), numbers(1, 2)))
-    yield Independent(StudentT(numbers(3, 4)), 1)
-    yield TransformedDistribution(Gamma(numbers(2, 3), numbers(1, 1)), [ExpTransform()])
+    weights = Categorical(vector(0.3, 0.7))
+    yield MixtureSameFamily(weights, Normal(vector(0, 5), vector(1, 2)))
+    yield MixtureSameFamily(weights, Gamma(vector(1, 5), vector(1, 2)))
+    yield Independent(StudentT(vector(3, 4)), 1)
+    yield TransformedDistribution(Gamma(vector(2, 3), vector(1, 1)), [ExpTransform()])
 
 
 COMPOSED = {f"composed {number}": number for number in range(4)}
