@@ -1,10 +1,10 @@
 """Device meshes: the ranks of a job as an array, with a process group along each axis.
 
-    init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))
+init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))
 
-               tp →
-        dp   0  1  2  3        mesh["tp"] on rank 5: ranks 4 5 6 7
-        ↓    4  5  6  7        mesh["dp"] on rank 5: ranks 1 5
+           tp →
+    dp   0  1  2  3        mesh["tp"] on rank 5: ranks 4 5 6 7
+    ↓    4  5  6  7        mesh["dp"] on rank 5: ranks 1 5
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from ..errors import ValueRangeError
 from ..ops import tensor
 from .errors import DistError
 from .process_group import (
-    GroupMember, ProcessGroup, get_rank, get_world_size, init_process_group, is_initialized,
+    GroupMember,
+    ProcessGroup,
+    get_rank,
+    get_world_size,
+    init_process_group,
+    is_initialized,
     new_group,
 )  # fmt: skip
 
@@ -66,8 +71,8 @@ class DeviceMesh:
         self.device_type, self._ranks = device_type, ranks
         self.mesh_dim_names = None if names is None else tuple(names)
         self._groups = groups
-        found = np.argwhere(ranks == get_rank())
-        self._coordinate = [int(i) for i in found[0]] if len(found) else None
+        position = np.argwhere(ranks == get_rank())
+        self._coordinate = [int(i) for i in position[0]] if len(position) else None
         return self
 
     @staticmethod

@@ -38,8 +38,9 @@ def distribute_tensor(
 
     >>> distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> mesh = distributed.device_mesh.init_device_mesh("cpu", (1,))
-    >>> distributed.tensor.distribute_tensor(ones(2), mesh, [distributed.tensor.Shard(0)])
-    DTensor(local_tensor=tensor([1., 1.]), device_mesh=DeviceMesh('cpu', [0]), placements=(Shard(dim=0),))
+    >>> x = distributed.tensor.distribute_tensor(ones(2), mesh, [distributed.tensor.Shard(0)])
+    >>> x.placements, x.to_local()
+    ((Shard(dim=0),), tensor([1., 1.]))
     >>> distributed.destroy_process_group()
     """
     mesh = mesh_or_entered(device_mesh)
@@ -54,7 +55,7 @@ def distribute_tensor(
     if not tensor.is_leaf:
         raise GradientError(
             "distribute_tensor", "`distribute_tensor` should be used to distribute leaf tensors! "
-            "but found non-leaf tensor", hint="use DTensor.from_local for a tensor that is computed",
+            "but found non-leaf tensor", hint="DTensor.from_local takes a tensor that is computed",
         )  # fmt: skip
     if any(placement.is_partial() for placement in target):
         raise DistError("distribute_tensor", "a tensor cannot be divided into terms (Partial)")

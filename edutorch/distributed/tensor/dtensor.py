@@ -2,7 +2,7 @@
 
 A `DTensor` is its local part, with a `Spec` that says of what: the array, the gradient and the
 history in the graph are those of the local part, so autograd and optimizers work on it as on any
-tensor. Its shape is that of the whole. Inside of `DisableTorchFunctionSubclass` it is only its part.
+tensor. Its shape is that of the whole; inside of `DisableTorchFunctionSubclass`, of the part.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.subclasses import DisableTorchFunctionSubclass, is_disabled
 from ...core.shapes import Size
+from ...core.subclasses import DisableTorchFunctionSubclass, is_disabled
 from ...core.tensor import LEAF, Tensor
 from ...core.tensor_methods import write
 from ...errors import ShapeError
@@ -242,7 +242,7 @@ class DTensor(Tensor):
         return as_replicated(tensor, self.device_mesh)
 
     def same_layout(self, local: Tensor) -> Tensor:
-        """Return a tensor of the local shape (as `zeros_like` makes it) with the same placements."""
+        """Return a tensor of the local shape, from `zeros_like`, with the same placements."""
         return wrap_local(local, self._spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

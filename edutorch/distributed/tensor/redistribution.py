@@ -21,8 +21,12 @@ from ...autograd import Function
 from ...core.tensor import Tensor
 from ...nn.functional import pad
 from ...ops import cat, empty, zeros_like
-from ..collectives import all_gather_into_tensor, all_reduce, all_to_all_single
-from ..collectives import reduce_scatter_tensor
+from ..collectives import (
+    all_gather_into_tensor,
+    all_reduce,
+    all_to_all_single,
+    reduce_scatter_tensor,
+)
 from ..device_mesh import DeviceMesh
 from ..errors import DistError
 from ..reduce_op import ReduceOp
@@ -190,7 +194,9 @@ class Redistribute(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, local: Tensor, spec: Spec, target: Placements, arriving: Placements) -> Any:
+    def forward(
+        ctx: Any, local: Tensor, spec: Spec, target: Placements, arriving: Placements
+    ) -> Any:
         """Change the placements."""
         ctx.spec, ctx.arriving, ctx.scale = spec, arriving, 1.0
         for axis, (before, after) in enumerate(zip(spec.placements, target, strict=True)):

@@ -192,14 +192,14 @@ def matmul(call: Call) -> list[Candidate]:
     rows = len(call.output) - ("n" in left) - ("m" in right)
     front = [f"batch{rows - i}" for i in range(rows)]
     output = [*front, *(name for name in ("n", "m") if name in left or name in right)]
-    found = product(call, terms, output)
-    return [c for c, keep in zip(found, usable(found, terms), strict=True) if keep]
+    candidates = product(call, terms, output)
+    return [c for c, keep in zip(candidates, usable(candidates, terms), strict=True) if keep]
 
 
-def usable(found: Sequence[Candidate], terms: Sequence[Sequence[str]]) -> list[bool]:
+def usable(candidates: Sequence[Candidate], terms: Sequence[Sequence[str]]) -> list[bool]:
     """Return which candidates do not divide an axis of length 1."""
     result = []
-    for candidate in found:
+    for candidate in candidates:
         divided = [
             terms[i][p.dim] for i, p in enumerate(candidate.inputs) if isinstance(p, Shard)
         ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Ops that need more than a rule: what each rank computes is not the op itself.
 
-    vector_norm of a divided tensor      the norm of the parts' norms
-    index_select in divided rows         each rank looks up the rows that it has, the others are 0
+vector_norm of a divided tensor      the norm of the parts' norms
+index_select in divided rows         each rank looks up the rows that it has, the others are 0
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def norm_of_parts(
         return NotImplemented
     local = vector_norm(input.to_local(), ord)
     term = "max" if is_largest else "sum"
-    places = tuple(Partial(term) if p.is_shard() else p for p in spec.placements)
-    value = wrap_local(local if is_largest else local**ord, Spec(spec.mesh, places, ()))
+    placements = tuple(Partial(term) if p.is_shard() else p for p in spec.placements)
+    value = wrap_local(local if is_largest else local**ord, Spec(spec.mesh, placements, ()))
     whole = value.redistribute(placements=[Replicate()] * spec.mesh.ndim)
     return whole if is_largest else whole ** (1 / ord)
 

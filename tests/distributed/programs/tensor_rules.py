@@ -1,4 +1,4 @@
-"""Ops on distributed tensors, in all placements of their inputs, against the same ops on plain ones."""
+"""Ops on distributed tensors, in all placements of their inputs, against plain ones."""
 
 import itertools
 
@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import (
     DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor,
@@ -119,7 +120,9 @@ check("double", lambda a: a.double().float(), x)
 # Every way from one placement to another, of parts of different sizes.
 wholes = [random(5, 3), random(1, 7), random(4, 4)]
 for whole, before, after in itertools.product(
-    wholes, [Replicate(), Shard(0), Shard(1), Partial()], [Replicate(), Shard(0), Shard(1), Partial()]
+    wholes,
+    [Replicate(), Shard(0), Shard(1), Partial()],
+    [Replicate(), Shard(0), Shard(1), Partial()],
 ):
     if after.is_partial() and before.is_shard():
         continue
@@ -140,7 +143,9 @@ assert grid.get_group("tp").size() == size and grid.size(1) == size
 value = distribute_tensor(wholes[0], grid, [Shard(0), Shard(0)])
 assert np.allclose(value.full_tensor().numpy(), wholes[0].numpy())
 turned = value.redistribute(placements=[Shard(1), Shard(0)])
-assert np.allclose((turned @ turned.T).full_tensor().numpy(), (wholes[0] @ wholes[0].T).numpy(), atol=1e-5)
+assert np.allclose(
+    (turned @ turned.T).full_tensor().numpy(), (wholes[0] @ wholes[0].T).numpy(), atol=1e-5
+)
 
 # Parameters, optimizers, norms of gradients, dropout, copies.
 torch.manual_seed(0)
@@ -151,7 +156,7 @@ for make in (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch
     distribute_module(
         model, mesh,
         lambda name, mod, m: [
-            mod.register_parameter(n, torch.nn.Parameter(distribute_tensor(p.detach(), m, [Shard(0)])))
+            mod.register_parameter(n, nn.Parameter(distribute_tensor(p.detach(), m, [Shard(0)])))
             for n, p in list(mod.named_parameters(recurse=False))
         ],
     )  # fmt: skip
@@ -177,10 +182,13 @@ for make in (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch
 torch.manual_seed(1)
 kept = F.dropout(x, 0.5)
 torch.manual_seed(1)
-assert (F.dropout(distribute_tensor(x, mesh, [Shard(0)]), 0.5).full_tensor() - kept).abs().max() == 0
+assert (
+    F.dropout(distribute_tensor(x, mesh, [Shard(0)]), 0.5).full_tensor() - kept
+).abs().max() == 0
 
 for call, words in (
-    (lambda: torch.sort(distribute_tensor(x, mesh, [Shard(0)])), ("sort", "Shard(dim=0)", "redistribute")),
+    (lambda: torch.sort(distribute_tensor(x, mesh, [Shard(0)])),
+     ("sort", "Shard(dim=0)", "redistribute")),
     (lambda: distribute_tensor(x, mesh, [Shard(0)]) + y, ("add", "mixed", "distribute_tensor")),
     (lambda: distribute_tensor(x, mesh, [Shard(3)]), ("Shard(dim=3)", "2 dims")),
     (lambda: DTensor.from_local(x, mesh, [Shard(0)], shape=(7, 4)), ("from_local", "rank")),
