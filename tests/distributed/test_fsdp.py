@@ -6,9 +6,10 @@ from tests.distributed.launch import check_ranks
 
 
 def test_fsdp_is_ddp_in_parts():
-    assert "gathered at most" in check_ranks("sharded.py", ranks=2)
+    assert "gathered at most" in check_ranks("sharded.py", "2", ranks=2)
 
 
 @pytest.mark.slow
-def test_fsdp_on_three_ranks():
-    check_ranks("sharded.py", ranks=3)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_fsdp_of_twelve_layers(ranks):
+    check_ranks("sharded.py", "12", ranks=ranks, timeout=600)

@@ -124,6 +124,7 @@ class ParamGroup:
         return self.full
 
     def gather_some(self, dtype: Any, indices: Sequence[int]) -> Iterator[Any]:
+        """Yield the whole arrays of parameters that travel in one message."""
         sizes = [self.part_size(index) for index in indices]
         device = self.mesh.device_type
         sent = zeros(sum(sizes), dtype=dtype, device=device)
@@ -208,6 +209,7 @@ class ParamGroup:
     def reduce_some(
         self, dtype: Any, indices: Sequence[int], gradients: Sequence[Tensor | None]
     ) -> Iterator[Tensor]:
+        """Yield the average gradients of this rank's rows, which travel in one message."""
         sizes = [self.part_size(index) for index in indices]
         sent = zeros(self.parts, sum(sizes), dtype=dtype, device=self.mesh.device_type)
         start = 0

@@ -1,6 +1,7 @@
 """FSDP, in both faces, against DDP; and how many bytes each rank keeps."""
 
 import copy
+import sys
 import weakref
 from contextlib import nullcontext
 
@@ -19,7 +20,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 WORDS, WIDTH, HEADS, LENGTH = 65, 32, 4, 8
-LAYERS = 12
+LAYERS = int(sys.argv[1])
 
 dist.init_process_group("gloo")
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -170,12 +171,15 @@ assert model(data[0, rank, :, :-1]).dtype == torch.bfloat16
 train(model, sgd, steps=2)
 assert all(p.dtype == p.grad.dtype == torch.float32 for p in model.parameters())
 
+ddp = DistributedDataParallel(copy.deepcopy(start))
+train(ddp, sgd, steps=3)
+wanted = list(ddp.module.named_parameters())
 for name in ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"):
     model = FullyShardedDataParallel(
         copy.deepcopy(start), sharding_strategy=ShardingStrategy[name],
         auto_wrap_policy=ModuleWrapPolicy({Block}), sync_module_states=True,
     )  # fmt: skip
-    train(model, sgd)
+    train(model, sgd, steps=3)
     check(model, wanted)
     state = model.state_dict()
     assert list(state) == list(start.state_dict()), list(state)
