@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ...core.registry import REGISTRY
 from ...core.subclasses import DisableTorchFunctionSubclass
 from ...core.tensor import Tensor
 from ...modes import no_grad
@@ -255,6 +256,9 @@ def place(value: Any, want: Sequence[Placement], output: Sequence[Placement]) ->
 def call_in_place(func: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     """Run an elementwise op that writes into its first argument, which keeps its placements."""
     target, *others = args
+    op = REGISTRY.get(func.__name__[:-1])
+    if func.__name__ not in ("zero_", "fill_") and not (op and op.family.broadcasts):
+        raise no_rule(func.__name__, args)
     if not isinstance(target, DTensor):
         raise DistError(func.__name__, "a DTensor cannot be written into a plain tensor")
     if any(p.is_partial() for p in target.placements) and func.__name__ != "zero_":

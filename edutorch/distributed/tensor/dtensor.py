@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.registry import REGISTRY
 from ...core.shapes import Size
 from ...core.subclasses import DisableTorchFunctionSubclass, is_disabled
 from ...core.tensor import LEAF, Tensor
@@ -17,6 +18,7 @@ from ...core.tensor_methods import write
 from ...errors import ShapeError
 from ...modes import no_grad
 from ...nn.parameter import Parameter
+from ...ops import empty
 from ..device_mesh import DeviceMesh, mesh_or_entered
 from ..errors import DistError
 from .placement_types import Placement, Replicate, Shard
@@ -273,6 +275,45 @@ class DTensorParameter(DTensor, Parameter):
         return memo[id(self)]
 
 
+def drawn_whole(name: str) -> Callable[..., DTensor]:
+    """Make a method such as `normal_`, which draws the whole on all ranks: seed them alike."""
+
+    def method(self: DTensor, *args: Any, **named: Any) -> DTensor:
+        whole = empty(self.shape, dtype=self.dtype, device=self.device)
+        getattr(whole, name)(*args, **named)
+        return self.copy_(whole)
+
+    return method
+
+
+def refused(name: str) -> Callable[..., DTensor]:
+    """Make a method that raises: it would change the local part, and not what it belongs to."""
+
+    def method(self: DTensor, *args: Any, **named: Any) -> DTensor:
+        from .dispatch import no_rule
+
+        raise no_rule(name, [self])
+
+    return method
+
+
+DRAWN = ("normal_", "uniform_", "bernoulli_", "exponential_", "random_")
+WRITING = {"zero_", "fill_", "copy_", "requires_grad_", "detach_"}
+"""Methods that write in place, besides those of elementwise ops, and have a meaning here."""
+
+
+def replace_methods() -> None:
+    """Replace the methods that write in place and are no elementwise ops."""
+    for name in [*dir(Tensor), "__setitem__"]:
+        op = REGISTRY.get(name[:-1])
+        is_writing = name == "__setitem__" or (name[-1] == "_" and name[0] != "_")
+        if name in DRAWN:
+            setattr(DTensor, name, drawn_whole(name))
+        elif is_writing and name not in WRITING and not (op and op.family.broadcasts):
+            setattr(DTensor, name, refused(name))
+
+
+replace_methods()
 DTensor._parameter_class = DTensorParameter  # type: ignore[attr-defined]
 
 

@@ -186,9 +186,19 @@ assert (
     F.dropout(distribute_tensor(x, mesh, [Shard(0)]), 0.5).full_tensor() - kept
 ).abs().max() == 0
 
+torch.manual_seed(2)
+drawn = torch.empty(5, 3).normal_()
+torch.manual_seed(2)
+parts = nn.init.normal_(distribute_tensor(torch.zeros(5, 3), mesh, [Shard(0)]))
+assert (parts.full_tensor() - drawn).abs().max() == 0
+parts.zero_().add_(1).mul_(distribute_tensor(drawn, mesh))
+assert (parts.full_tensor() - drawn).abs().max() == 0
+
 for call, words in (
     (lambda: torch.sort(distribute_tensor(x, mesh, [Shard(0)])),
      ("sort", "Shard(dim=0)", "redistribute")),
+    (lambda: distribute_tensor(x, mesh, [Shard(0)]).transpose_(0, 1), ("transpose_",)),
+    (lambda: distribute_tensor(x, mesh, [Shard(0)]).__setitem__(0, 1.0), ("__setitem__",)),
     (lambda: distribute_tensor(x, mesh, [Shard(0)]) + y, ("add", "mixed", "distribute_tensor")),
     (lambda: distribute_tensor(x, mesh, [Shard(3)]), ("Shard(dim=3)", "2 dims")),
     (lambda: DTensor.from_local(x, mesh, [Shard(0)], shape=(7, 4)), ("from_local", "rank")),
