@@ -283,6 +283,8 @@ def drawn_whole(name: str) -> Callable[..., DTensor]:
         getattr(whole, name)(*args, **named)
         return self.copy_(whole)
 
+    method.__name__ = name
+    method.__doc__ = f"Draw the whole by `{name}` on all ranks, and keep the own part."
     return method
 
 
@@ -294,6 +296,8 @@ def refused(name: str) -> Callable[..., DTensor]:
 
         raise no_rule(name, [self])
 
+    method.__name__ = name
+    method.__doc__ = f"Raise DistError: `{name}` has no rule."
     return method
 
 
