@@ -14,14 +14,12 @@ from typing import Any, NoReturn
 from edutorch.errors import NotHereError
 
 NO_SCRIPTS = "programs are read and written by torch.jit.load and save"
-ONE_PROCESS = "there is one process: no tensor is spread over several"
 NO_SYMBOLS = "sizes are numbers: there are no symbolic ones"
 
 NAMES = (
     ("", NO_SCRIPTS, "PyTorchFileReader PyTorchFileWriter"),
     ("", NO_SYMBOLS, "SymInt SymFloat SymBool"),
     ("", "there are no complex numbers of 32 bits", "complex32 chalf"),
-    ("distributed.tensor", ONE_PROCESS, "DTensor DeviceMesh Partial Replicate Shard"),
 )
 """Modules, without "edutorch.", what is missing, and the names."""
 

@@ -41,6 +41,11 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
+    def __new__(cls, *args: Any, **named: Any) -> Parameter:
+        """Make the form that the data asks for: of a `DTensor` a parameter in parts."""
+        data = args[0] if args else named.get("data")
+        return object.__new__(getattr(data, "_parameter_class", cls))
+
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         share_data(self, data)
         if requires_grad:

@@ -494,6 +494,8 @@ def make_like(
     )
     output = recorded(make, (array.shape, *args), {}, wrap_new(result_array, requires_grad))
     if input.__class__ not in PLAIN_TENSORS:
+        if hasattr(input, "same_layout"):  # a DTensor: `array` is its local part
+            return input.same_layout(output)
         output = cast_to_class(result_class([input]) or Tensor, output)
     return output
 

@@ -41,6 +41,8 @@ def apply_dropout(
         with no_grad():
             keep_mask = rand(*shape, device=input.device) >= p
             mask = keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0)
+    if hasattr(input, "replicated_like"):  # a DTensor: all ranks have drawn the same mask
+        mask = input.replicated_like(mask)
     return input.mul_(mask) if inplace else input * mask
 
 

@@ -367,7 +367,9 @@ def layer_norm(
 
 def check_normalized_shape(op: str, shape: tuple[int, ...], **parameters: Tensor | None) -> None:
     for name, parameter in parameters.items():
-        if parameter is not None and parameter._array.shape != shape:
+        if parameter is None or parameter._array.shape == shape:
+            continue
+        if parameter.shape != shape:  # (of a DTensor, the array is only a part)
             raise ShapeError(
                 op, f"expected `{name}` to have the normalized shape {shape}",
                 {name: tuple(parameter.shape)},

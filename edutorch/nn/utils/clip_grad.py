@@ -78,10 +78,15 @@ def get_total_norm(
     tensor_list = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not tensor_list:
         return tensor(0.0)
-    total = euclidean_norm(tensor_list) if norm_type == 2 and not is_grad_enabled() else None
+    is_whole = not any(hasattr(t, "full_tensor") for t in tensor_list)  # no DTensor
+    is_simple = norm_type == 2 and is_whole and not is_grad_enabled()
+    total = euclidean_norm(tensor_list) if is_simple else None
     if total is None:
         # The norm of the norms is that of all elements together, without a copy of them.
-        norms = [to_same_device(tensor_list[0], vector_norm(t, norm_type)) for t in tensor_list]
+        norms: Any = [vector_norm(t, norm_type) for t in tensor_list]
+        if not is_whole:
+            norms = [n.full_tensor() if hasattr(n, "full_tensor") else n for n in norms]
+        norms = [to_same_device(tensor_list[0], norm) for norm in norms]
         total = vector_norm(stack(norms), norm_type)
     if error_if_nonfinite and not bool(isfinite(total)):
         raise ValueRangeError(

@@ -103,7 +103,8 @@ def broadcast_pair(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tens
     """
     if input._array.shape == target._array.shape:
         return input, target
-    check_same_shape(op, input._array, target._array)
+    if input.shape != target.shape:  # (of a DTensor, the arrays are only parts)
+        check_same_shape(op, input._array, target._array)
     if min(input.ndim, target.ndim):
         return input, target
     input, target = broadcast_tensors(input, target)

@@ -1,0 +1,315 @@
+"""The parameters of one module that are gathered together.
+
+    at rest        each rank has rows of each parameter (a DTensor, `Shard(0)`)
+    forward        all_gather: all rows → the module computes → they are freed
+    backward       all_gather again, for the ops that need them → freed
+    gradients      reduce_scatter: each rank gets the average for its own rows
+
+The gathered parameters are results of one function of the graph, `Gather`. Its backward runs when
+the gradients of all of them are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ... import backends
+from ...autograd import Function
+from ...autograd.graph import saved_tensors_hooks
+from ...core.tensor import Tensor, wrap
+from ...modes import current, no_grad
+from ...nn.modules.module import Module
+from ...nn.parameter import Parameter
+from ...ops import empty, zeros
+from ..collectives import all_gather_into_tensor, all_reduce, reduce_scatter_tensor
+from ..device_mesh import DeviceMesh
+from ..errors import DistError
+from ..reduce_op import ReduceOp
+from ..tensor.dtensor import DTensor, wrap_local
+from ..tensor.placement_types import Placement, Replicate, Shard, chunk_bounds
+from ..tensor.redistribution import Spec
+from .policies import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
+
+__all__ = ["ParamGroup"]
+
+Owner = tuple[Module, str]
+
+
+class ParamGroup:
+    """Parameters, and where in the module they are.
+
+    Args:
+        named: each parameter with all modules and names under which it is known.
+        mesh: of one axis; or of two: copies along the first, parts along the second.
+        mixed: the dtypes.
+        offload: whether parts are in the memory of the host.
+
+    Raises: DistError: a parameter without axes, or one that is a DTensor already.
+    """
+
+    def __init__(
+        self, named: Sequence[tuple[Parameter, list[Owner]]], mesh: DeviceMesh,
+        mixed: MixedPrecisionPolicy, offload: OffloadPolicy,
+    ) -> None:  # fmt: skip
+        self.mesh, self.mixed, self.offload = mesh, mixed, offload
+        self.axis = mesh.ndim - 1
+        self.parts, self.here = mesh.size(self.axis), mesh.get_local_rank(self.axis)
+        self.owners = [owners for _, owners in named]
+        self.parameters = [self.shard(parameter, owners) for parameter, owners in named]
+        self.full: list[Any] | None = None  # the gathered arrays
+        self.depth = 0  # of calls of the module inside of one another
+        self.is_synced, self.divisor = True, float(mesh.size())
+        self.waiting: dict[int, Any] = {}  # gradients that have not been averaged yet
+        self.install(self.parameters)
+
+    def shard(self, parameter: Parameter, owners: list[Owner]) -> Any:
+        """Return this rank's rows of a parameter as a parameter of its own."""
+        name = owners[0][1]
+        if isinstance(parameter, DTensor):
+            raise DistError(
+                "fully_shard", f"parameter {name!r} is a DTensor already",
+                {"placements": parameter.placements},
+                "tensor parallel together with FSDP is not supported",
+            )  # fmt: skip
+        if not parameter.ndim:
+            raise DistError(
+                "fully_shard", f"fully_shard doesn't support scalar parameters. Change {name} "
+                "to a 1D tensor with numel equal to 1.",
+            )  # fmt: skip
+        start, stop = chunk_bounds(parameter.shape[0], self.parts, self.here)
+        local = parameter.detach()[start:stop].clone()
+        if isinstance(self.offload, CPUOffloadPolicy):
+            local = local.to("cpu")
+        copies: tuple[Placement, ...] = (Replicate(),) * self.axis
+        spec = Spec(self.mesh, (*copies, Shard(0)), tuple(parameter.shape))
+        return Parameter(wrap_local(local, spec), parameter.requires_grad)
+
+    def install(self, tensors: Sequence[Tensor]) -> None:
+        """Make tensors the parameters of the module."""
+        for tensor, owners in zip(tensors, self.owners, strict=True):
+            for module, name in owners:
+                module._parameters[name] = tensor  # type: ignore[assignment]
+
+    # Gathering ----------------------------------------------------------------------------
+
+    def compute_dtype(self, parameter: Tensor) -> Any:
+        """Return the dtype in which the module sees a parameter."""
+        is_cast = self.mixed.param_dtype is not None and parameter.is_floating_point()
+        return self.mixed.param_dtype if is_cast else parameter.dtype
+
+    def by_dtype(self) -> Iterator[tuple[Any, list[int]]]:
+        """Yield the parameters that travel together: those of one dtype."""
+        dtypes = [self.compute_dtype(parameter) for parameter in self.parameters]
+        for dtype in dict.fromkeys(dtypes):
+            yield dtype, [i for i, other in enumerate(dtypes) if other == dtype]
+
+    def part_size(self, index: int) -> int:
+        """Return how many elements each rank sends of a parameter, padding included."""
+        first, *rest = self.parameters[index].shape
+        return -(-first // self.parts) * int(np.prod(rest, dtype=np.int64))
+
+    def gather(self) -> list[Any]:
+        """Return the arrays of the whole parameters, which all ranks have from now on."""
+        if self.full is None:
+            full: list[Any] = [None] * len(self.parameters)
+            with no_grad():
+                for dtype, indices in self.by_dtype():
+                    for index, array in zip(indices, self.gather_some(dtype, indices), strict=True):
+                        full[index] = array
+            self.full = full
+        return self.full
+
+    def gather_some(self, dtype: Any, indices: Sequence[int]) -> Iterator[Any]:
+        """Yield the whole arrays of parameters that travel in one message."""
+        sizes = [self.part_size(index) for index in indices]
+        device = self.mesh.device_type
+        sent = zeros(sum(sizes), dtype=dtype, device=device)
+        start = 0
+        for index, size in zip(indices, sizes, strict=True):
+            local = self.parameters[index]._local_tensor.detach().reshape(-1)
+            sent[start : start + local.numel()] = local.to(device=device, dtype=dtype)
+            start += size
+        received = empty(self.parts * sent.numel(), dtype=dtype, device=device)
+        all_gather_into_tensor(received, sent, self.mesh.get_group(self.axis))
+        rows = received._array.reshape(self.parts, -1)
+        start = 0
+        for index, size in zip(indices, sizes, strict=True):
+            first, *rest = self.parameters[index].shape
+            block = rows[:, start : start + size]
+            whole = block.reshape(-1)[: first * int(np.prod(rest, dtype=np.int64))]
+            # A copy, so that nothing else of the message stays in memory.
+            yield whole.reshape(first, *rest).copy()
+            start += size
+
+    def free(self) -> None:
+        """Forget the gathered arrays."""
+        self.full = None
+
+    @contextmanager
+    def unsharded(self, reshards: bool, keeps: bool = False) -> Iterator[None]:
+        """Inside of it, the module has the whole parameters.
+
+        Args:
+            reshards: free them afterwards, and gather them again for backward.
+            keeps: take changes of them over into the parts.
+        """
+        if self.depth:  # the module calls itself
+            yield
+            return
+        self.free()  # they may be older than the last step
+        locals_ = [parameter._local_tensor for parameter in self.parameters]
+        self.install(Gather.apply(self, *locals_))
+        self.depth += 1
+        try:
+            with packing(self, current().saving) if current().grad and reshards else no_packing():
+                yield
+        finally:
+            self.depth -= 1
+            self.install(self.parameters)
+            if keeps:
+                self.write_back()
+            if reshards or not current().grad:
+                self.free()
+
+    def write_back(self) -> None:
+        """Write the own rows of the whole parameters into the parts."""
+        for parameter, whole in zip(self.parameters, self.gather(), strict=True):
+            start, stop = chunk_bounds(whole.shape[0], self.parts, self.here)
+            parameter._array[...] = (
+                wrap(whole[start:stop]).to(dtype=parameter.dtype, device=parameter.device)._array
+            )
+            parameter._bump()
+
+    # Gradients ----------------------------------------------------------------------------
+
+    def reduce(self, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Return the average gradients of this rank's rows, from those of the whole parameters."""
+        self.free()
+        full: list[Tensor | None] = list(gradients)
+        for index, earlier in self.waiting.items():
+            now = full[index]
+            full[index] = earlier if now is None else now + earlier
+        self.waiting = {}
+        result: list[Tensor | None] = [None] * len(full)
+        if not self.is_synced:  # `set_requires_gradient_sync(False)`
+            self.waiting = {i: g for i, g in enumerate(full) if g is not None}
+            return result
+        for dtype, indices in self.by_dtype():
+            trained = [i for i in indices if self.parameters[i].requires_grad]
+            if trained:
+                reduced = self.reduce_some(self.mixed.reduce_dtype or dtype, trained, full)
+                for index, part in zip(trained, reduced, strict=True):
+                    result[index] = part
+        return result
+
+    def reduce_some(
+        self, dtype: Any, indices: Sequence[int], gradients: Sequence[Tensor | None]
+    ) -> Iterator[Tensor]:
+        """Yield the average gradients of this rank's rows, which travel in one message."""
+        sizes = [self.part_size(index) for index in indices]
+        sent = zeros(self.parts, sum(sizes), dtype=dtype, device=self.mesh.device_type)
+        start = 0
+        for index, size in zip(indices, sizes, strict=True):
+            gradient = gradients[index]
+            if gradient is not None:
+                padded = zeros(self.parts * size, dtype=dtype, device=sent.device)
+                padded[: gradient.numel()] = gradient.reshape(-1).to(dtype)
+                sent[:, start : start + size] = padded.reshape(self.parts, size)
+            start += size
+        received = empty(sent.shape[1], dtype=dtype, device=sent.device)
+        reduce_scatter_tensor(
+            received, sent.reshape(-1), ReduceOp.SUM, self.mesh.get_group(self.axis)
+        )
+        if self.axis:
+            all_reduce(received, ReduceOp.SUM, self.mesh.get_group(0))
+        received /= self.divisor
+        start = 0
+        for index, size in zip(indices, sizes, strict=True):
+            parameter = self.parameters[index]
+            shape = parameter._array.shape
+            part = received[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+            yield part.to(dtype=parameter.dtype, device=parameter.device)
+            start += size
+
+
+class Gather(Function):
+    """The whole parameters of a group, from the parts of this rank."""
+
+    @staticmethod
+    def forward(ctx: Any, group: ParamGroup, *locals_: Tensor) -> Any:
+        """Gather them."""
+        ctx.group = group
+        whole = tuple(wrap(array) for array in group.gather())
+        frozen = [
+            tensor for tensor, parameter in zip(whole, group.parameters, strict=True)
+            if not parameter.requires_grad
+        ]  # fmt: skip
+        ctx.mark_non_differentiable(*frozen)
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        """Average the gradients over all ranks; each one gets those of its own rows."""
+        return (None, *ctx.group.reduce(gradients))
+
+
+# What ops save for backward ----------------------------------------------------------------------
+
+
+class SavedPart:
+    """A gathered parameter, or a view of it, that is gathered again when backward needs it."""
+
+    __slots__ = ("group", "index", "offset", "shape", "strides")
+
+    def __init__(self, group: ParamGroup, index: int, array: Any) -> None:
+        assert group.full is not None
+        whole = group.full[index]
+        self.group, self.index = group, index
+        self.shape, self.strides = array.shape, array.strides
+        backend = backends.of(whole)
+        self.offset = (backend.address(array) - backend.address(whole)) // whole.itemsize
+
+    def restore(self) -> Tensor:
+        """Return the tensor."""
+        whole = self.group.gather()[self.index]
+        tricks = backends.of(whole).xp.lib.stride_tricks
+        flat = whole.reshape(-1)[self.offset :]
+        return wrap(tricks.as_strided(flat, self.shape, self.strides))
+
+
+@contextmanager
+def no_packing() -> Iterator[None]:
+    """Do nothing."""
+    yield
+
+
+def packing(group: ParamGroup, outer: Any) -> saved_tensors_hooks:
+    """Return hooks that do not keep the parameters of a group; others go to the `outer` hooks."""
+
+    def pack(tensor: Tensor) -> Any:
+        index = index_in(group, tensor._array)
+        if index is not None:
+            return SavedPart(group, index, tensor._array)
+        return tensor if outer is None else outer[0](tensor)
+
+    def unpack(packed: Any) -> Any:
+        if isinstance(packed, SavedPart):
+            return packed.restore()
+        return packed if outer is None else outer[1](packed)
+
+    return saved_tensors_hooks(pack, unpack)
+
+
+def index_in(group: ParamGroup, array: Any) -> int | None:
+    """Return which parameter of a group an array is, or is a view of."""
+    memory: Any = array
+    while memory is not None and group.full is not None:
+        for index, whole in enumerate(group.full):
+            if memory is whole:
+                return index
+        memory = getattr(memory, "base", None)
+    return None
