@@ -507,9 +507,8 @@ def multinomial(
         pairs = zip(edges, points, strict=True)
         indices = np.stack([np.searchsorted(edge, point, "right") for edge, point in pairs])
     else:
-        noise = uniform(weights.shape)
         with np.errstate(divide="ignore"):
-            keys = np.log(weights) - np.log(-np.log1p(-noise))
+            keys = np.log(weights) - np.log(-np.log1p(-uniform(weights.shape)))
         indices = np.argsort(-keys, 1, kind="stable")[:, :num_samples]
     indices = indices if input.ndim > 1 else indices[0]
     return wrap(backend.from_numpy(np.ascontiguousarray(indices, np.int64)))
