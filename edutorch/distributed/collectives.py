@@ -15,7 +15,7 @@ from ..core.tensor import Tensor
 from ..errors import InvalidValueError, ShapeError
 from ..events import MessageArrived, MessageSent, emit, work
 from ..modes import current
-from .buffers import Buffer, Joined, check_same
+from .engines.buffers import Buffer, Joined, check_same
 from .errors import DistBackendError
 from .process_group import ProcessGroup, get_group_rank, group_of, world
 from .reduce_op import ReduceOp

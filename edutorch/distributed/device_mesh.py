@@ -10,11 +10,13 @@ init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import backends, cuda
 from ..core.tensor import Tensor
 from ..errors import ValueRangeError
 from ..ops import tensor
@@ -22,6 +24,7 @@ from .errors import DistError
 from .process_group import (
     GroupMember,
     ProcessGroup,
+    get_backend,
     get_rank,
     get_world_size,
     init_process_group,
@@ -60,6 +63,7 @@ class DeviceMesh:
     ) -> None:  # fmt: skip
         if not is_initialized():
             init_process_group()
+        take_own_card(device_type)
         ranks = np.array(mesh.tolist() if isinstance(mesh, Tensor) else mesh, np.int64)
         check_mesh(ranks, mesh_dim_names)
         groups = [groups_along(ranks, axis) for axis in range(ranks.ndim)] if _init_backend else []
@@ -310,8 +314,30 @@ def init_device_mesh(
     return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names)
 
 
+def default_device_type() -> str:
+    """Return where the group's messages are: on GPUs where its backend is for them."""
+    backend = get_backend()
+    is_on_gpus = backend == "nccl" or (backend not in ("gloo", "mpi") and cuda.is_available())
+    return backends.ACCELERATOR if is_on_gpus else "cpu"
+
+
+def default_mesh() -> DeviceMesh:
+    """Return a mesh of all ranks."""
+    return init_device_mesh(default_device_type(), (get_world_size(),))
+
+
+def take_own_card(device_type: str) -> None:
+    """Make the card with this process's number the current one, unless the program has chosen."""
+    device = backends.DEVICES.get(device_type)
+    local_rank = os.environ.get("LOCAL_RANK")
+    if device is None or not device.is_accelerator or local_rank is None:
+        return
+    if cuda.device_count() and cuda.current_device() == 0:
+        cuda.set_device(int(local_rank) % cuda.device_count())
+
+
 def mesh_or_entered(mesh: DeviceMesh | None) -> DeviceMesh:
     """Return a mesh, by default that of the `with` block, else one of all ranks."""
     if mesh is not None:
         return mesh
-    return ENTERED[-1] if ENTERED else init_device_mesh("cpu", (get_world_size(),))
+    return ENTERED[-1] if ENTERED else default_mesh()

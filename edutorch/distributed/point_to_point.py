@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..errors import InvalidValueError
-from .buffers import Buffer
 from .collectives import root_of, run
+from .engines.buffers import Buffer
 from .process_group import ProcessGroup, group_of
 from .work import Work
 

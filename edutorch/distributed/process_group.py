@@ -14,10 +14,10 @@ from .. import backends
 from ..backends.device import Device
 from ..errors import EdutorchError, InvalidValueError, warn
 from . import recorder as records
+from .engines.mpi import MpiEngine, import_mpi
 from .environment import placement
 from .errors import DistBackendError
 from .init_methods import resolve
-from .mpi import MpiEngine, import_mpi
 from .recorder import Recorder
 from .stores import Store
 
@@ -219,7 +219,7 @@ def make_engine(communicator: Any, backend: str, device_id: Any = None) -> MpiEn
     has_gpu = not backends.simulated_cards() and is_nccl_available()
     if not has_gpu or not (backend == "undefined" or "nccl" in backend):
         return MpiEngine(communicator)
-    nccl = import_module(f"{__package__}.nccl")
+    nccl = import_module(f"{__package__}.engines.nccl")
     if backend == "undefined" and not nccl.is_usable():
         return MpiEngine(communicator)
     nccl.import_nccl()  # raises, if it is asked for and not installed

@@ -13,3 +13,7 @@ def test_fsdp_is_ddp_in_parts():
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_fsdp_of_twelve_layers(ranks):
     check_ranks("sharded.py", "12", ranks=ranks, timeout=600)
+
+
+def test_programs_of_earlier_versions_run():
+    assert "older programs run" in check_ranks("older_programs.py", ranks=2)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from edutorch import backends, tensor, zeros
-from edutorch.distributed import collectives, nccl, point_to_point
+from edutorch.distributed import collectives, point_to_point
+from edutorch.distributed.engines import nccl
 from edutorch.distributed.errors import DistBackendError
 from edutorch.distributed.process_group import ProcessGroup
 from edutorch.distributed.reduce_op import ReduceOp

@@ -9,10 +9,12 @@ from typing import Any
 from ...core.tensor import Tensor, wrap
 from ...modes import no_grad
 from ...nn.modules.module import Module, _IncompatibleKeys
+from ...nn.parameter import Parameter
 from ...ops import zeros_like
 from ...optim import Optimizer
 from ...serialization import CheckpointError
 from ..collectives import broadcast
+from ..device_mesh import default_device_type
 from ..object_collectives import broadcast_object_list
 from ..process_group import get_rank, is_initialized
 from .chunks import is_sharded, local_chunk, local_tensor
@@ -209,16 +211,37 @@ def set_model_state_dict(
     ]
     if shapes or (options.strict and (missing or unexpected)):
         raise mismatch_error("the state dict", missing, unexpected, shapes)
-    extra = {}
+    extra, new = {}, {}
+    tied: dict[int, str] = {}
+    tie_of = {
+        clean_name(name, wrappers): id(parameter)
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+    }
     for name, value in targets.items():
-        if name in source_dict and is_tensor(value):
+        if name in source_dict and is_tensor(value) and value.is_meta:
+            same = tied.setdefault(
+                tie_of.get(name, id(value)), name
+            )  # a parameter of several names stays one
+            new[name] = new[same] if same in new else placed_as(value, source_dict[name])
+        elif name in source_dict and is_tensor(value):
             copy_into(value, source_dict[name], name)
         elif name in source_dict:
             extra[name] = source_dict[name]
+    names = {clean_name(name, wrappers): name for name in model.state_dict()}
+    if new:  # nothing can be copied into a meta tensor
+        model.load_state_dict({names[name]: new[name] for name in new}, strict=False, assign=True)
     if extra:  # what modules save by get_extra_state
-        names = {clean_name(name, wrappers): name for name in model.state_dict()}
         model.load_state_dict({names[name]: extra[name] for name in extra}, strict=False)
     return _IncompatibleKeys(missing, unexpected)
+
+
+def placed_as(target: Any, value: Any) -> Any:
+    """Return a value as a parameter that takes the place of a meta tensor, whole or in parts."""
+    if is_sharded(target) and not is_sharded(value):
+        from ..tensor import distribute_tensor
+
+        value = distribute_tensor(value.detach(), target.device_mesh, target.placements)
+    return Parameter(value, target.requires_grad) if isinstance(target, Parameter) else value
 
 
 def copy_into(target: Any, value: Any, name: str) -> None:
@@ -255,6 +278,7 @@ def receive(state_dict: dict[str, Any]) -> dict[str, Any]:
         }
     broadcast_object_list(told, src=0)
     received: dict[str, Any] = {}
+    device = default_device_type()
     for key, facts in told[0].items():
         if isinstance(facts, list):
             received[key] = facts[0]
@@ -264,9 +288,9 @@ def receive(state_dict: dict[str, Any]) -> dict[str, Any]:
 
         shape, dtype = facts
         tensor = (
-            wrap(state_dict[key].detach().contiguous()._array)
+            wrap(state_dict[key].detach().to(device).contiguous()._array)
             if is_first
-            else empty(shape, dtype=getattr(dtypes, dtype))
+            else empty(shape, dtype=getattr(dtypes, dtype), device=device)
         )
         broadcast(tensor, src=0)
         received[key] = tensor
@@ -360,6 +384,10 @@ def start_state(optimizer: Optimizer) -> None:
         if "weight_decay" in group:
             group["weight_decay"] = decay
     optimizer.zero_grad(set_to_none=True)
+
+
+_init_optim_state = start_state
+"""The name by which programs import it from PyTorch."""
 
 
 def set_optimizer_state_dict(

@@ -23,7 +23,7 @@ import numpy as np
 from ... import backends
 from ...errors import InvalidValueError
 from ...serialization import CheckpointError
-from ..mpi import import_mpi
+from ..engines.mpi import import_mpi
 from .chunk_file import seal_chunks
 from .chunks import local_tensor
 from .default_planner import DefaultSavePlanner, merge_proposals, propose

@@ -11,9 +11,8 @@ from ...core.tensor import Tensor
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from ...utils._pytree import tree_map
-from ..device_mesh import DeviceMesh, init_device_mesh
+from ..device_mesh import DeviceMesh, default_mesh
 from ..errors import DistError
-from ..process_group import get_world_size
 from ..tensor.placement_types import Placement
 from .param_group import Owner, ParamGroup
 from .policies import MixedPrecisionPolicy, OffloadPolicy
@@ -46,12 +45,14 @@ class FSDPModule(Module):
     _fsdp: FSDPState
 
     def forward(self, *args: Any, **named: Any) -> Any:
+        if self._fsdp.held is not None:  # gathered before, perhaps before the last step: anew
+            self.reshard()
         with running(self):
             args, named = cast_inputs(self._fsdp.mixed, args, named)
             return cast(super().forward(*args, **named), self._fsdp.mixed.output_dtype)
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gather the parameters now; `reshard` frees them. All ranks call it."""
+        """Gather the parameters now; `reshard` frees them, and so does the next forward."""
         state = self._fsdp
         if state.group is not None and state.held is None:
             state.held = state.group.unsharded(reshards=False)
@@ -181,7 +182,7 @@ def fully_shard(
     for name, value in (("shard_placement_fn", shard_placement_fn), ("dp_mesh_dims", dp_mesh_dims)):
         if value is not None:
             raise DistError("fully_shard", f"{name} is not supported", {}, "rows are divided")
-    mesh = init_device_mesh("cpu", (get_world_size(),)) if mesh is None else mesh
+    mesh = default_mesh() if mesh is None else mesh
     if mesh.ndim not in (1, 2):
         raise DistError("fully_shard", f"a mesh of one or two axes is needed, not {mesh.ndim}")
     mixed, offload = mp_policy or MixedPrecisionPolicy(), offload_policy or OffloadPolicy()

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ... import backends
 from ...core.tensor import Tensor
 from ...modes import no_grad
 from ...nn.modules.module import Module
 from ...nn.utils.clip_grad import clip_grad_norm_
 from ..collectives import broadcast
-from ..device_mesh import DeviceMesh
+from ..device_mesh import DeviceMesh, default_device_type
 from ..environment import placement
 from ..errors import DistError
 from ..process_group import ProcessGroup, get_rank, get_world_size, group_of
@@ -212,7 +213,7 @@ class FullyShardedDataParallel(Module):
 
 def mesh_for(strategy: ShardingStrategy, group: Any, device_id: Any) -> DeviceMesh:
     """Return the mesh of a strategy: copies along its first axis, parts along the last."""
-    device = "cpu" if device_id is None else "cuda"
+    device = default_device_type() if device_id is None else backends.ACCELERATOR
     chosen: ProcessGroup | None = group_of(group, "FullyShardedDataParallel")
     assert chosen is not None
     if strategy is ShardingStrategy.NO_SHARD:

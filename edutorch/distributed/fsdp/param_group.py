@@ -94,6 +94,14 @@ class ParamGroup:
             for module, name in owners:
                 module._parameters[name] = tensor  # type: ignore[assignment]
 
+    def follow_module(self) -> None:
+        """Take the module's parameters: `load_state_dict(assign=True)` may have exchanged them."""
+        for index, owners in enumerate(self.owners):
+            module, name = owners[0]
+            now = module._parameters.get(name)
+            if now is not self.parameters[index] and isinstance(now, DTensor):
+                self.parameters[index] = now
+
     # Gathering ----------------------------------------------------------------------------
 
     def compute_dtype(self, parameter: Tensor) -> Any:
@@ -112,6 +120,11 @@ class ParamGroup:
         first, *rest = self.parameters[index].shape
         return -(-first // self.parts) * int(np.prod(rest, dtype=np.int64))
 
+    def device(self) -> Any:
+        """Return where the whole parameters are: with the parts, unless these are offloaded."""
+        local = self.parameters[0]._local_tensor.device
+        return local if local.type == self.mesh.device_type else self.mesh.device_type
+
     def gather(self) -> list[Any]:
         """Return the arrays of the whole parameters, which all ranks have from now on."""
         if self.full is None:
@@ -126,7 +139,7 @@ class ParamGroup:
     def gather_some(self, dtype: Any, indices: Sequence[int]) -> Iterator[Any]:
         """Yield the whole arrays of parameters that travel in one message."""
         sizes = [self.part_size(index) for index in indices]
-        device = self.mesh.device_type
+        device = self.device()
         sent = zeros(sum(sizes), dtype=dtype, device=device)
         start = 0
         for index, size in zip(indices, sizes, strict=True):
@@ -161,6 +174,7 @@ class ParamGroup:
             yield
             return
         self.free()  # they may be older than the last step
+        self.follow_module()
         locals_ = [parameter._local_tensor for parameter in self.parameters]
         self.install(Gather.apply(self, *locals_))
         self.depth += 1
@@ -211,7 +225,7 @@ class ParamGroup:
     ) -> Iterator[Tensor]:
         """Yield the average gradients of this rank's rows, which travel in one message."""
         sizes = [self.part_size(index) for index in indices]
-        sent = zeros(self.parts, sum(sizes), dtype=dtype, device=self.mesh.device_type)
+        sent = zeros(self.parts, sum(sizes), dtype=dtype, device=self.device())
         start = 0
         for index, size in zip(indices, sizes, strict=True):
             gradient = gradients[index]
@@ -271,14 +285,13 @@ class SavedPart:
         self.group, self.index = group, index
         self.shape, self.strides = array.shape, array.strides
         backend = backends.of(whole)
-        self.offset = (backend.address(array) - backend.address(whole)) // whole.itemsize
+        self.offset = backend.address(array) - backend.address(whole)  # in bytes
 
     def restore(self) -> Tensor:
         """Return the tensor."""
         whole = self.group.gather()[self.index]
-        tricks = backends.of(whole).xp.lib.stride_tricks
-        flat = whole.reshape(-1)[self.offset :]
-        return wrap(tricks.as_strided(flat, self.shape, self.strides))
+        view = backends.of(whole).as_strided(whole, self.shape, self.strides, self.offset)
+        return wrap(view)
 
 
 @contextmanager

@@ -60,6 +60,8 @@ def distribute_tensor(
     if any(placement.is_partial() for placement in target):
         raise DistError("distribute_tensor", "a tensor cannot be divided into terms (Partial)")
     whole = tensor.detach()
+    if whole.device.type not in (mesh.device_type, "meta"):
+        whole = whole.to(mesh.device_type)
     if src_data_rank is not None:
         whole = whole.clone()
         for axis in range(mesh.ndim):

@@ -211,7 +211,7 @@ class SyncBatchNorm(_BatchNorm):
         if distributed.get_world_size(group) <= 1:
             return super().forward(input)
         self._check(input)
-        return import_module("edutorch.distributed.sync_batch_norm").sync_batch_norm(
+        return import_module("edutorch.distributed.nn.sync_batch_norm").sync_batch_norm(
             input, self.running_mean, self.running_var, self.weight, self.bias,
             self._count_batch(), self.eps, group,
         )  # fmt: skip

@@ -39,9 +39,11 @@ class DataParallel(Module):
         dim: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.module, self.dim = module, dim
-        self.device_ids = cards(device_ids)
-        first = self.device_ids[0] if self.device_ids else None
+        self.module, self.device_ids = module, cards(device_ids)
+        if not self.device_ids:
+            return
+        first = self.device_ids[0]
+        self.dim = dim
         self.output_device = card_number(first if output_device is None else output_device)
         if len(self.device_ids) == 1:
             self.module.to(place(self.device_ids[0]))

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from ... import backends
+from ...backends.device import Device
 from ..modules.module import Module
 from .scatter_gather import place
 
@@ -53,4 +55,5 @@ def on_device(device: Any) -> Any:
     from ... import cuda
 
     where = place(device)
-    return cuda.device(where) if where is not None and "cuda" in str(where) else nullcontext()
+    is_card = where is not None and backends.DEVICES[Device(where).type].is_accelerator
+    return cuda.device(where) if is_card else nullcontext()

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd import Function
-from ..autograd.function import once_differentiable
-from ..core.tensor import Tensor
-from ..dtypes import float32, float64
-from ..errors import ShapeValueError
-from ..modes import no_grad
-from ..ops import cat, zeros
-from .collectives import all_gather_into_tensor, all_reduce
-from .process_group import ProcessGroup
+from ...autograd import Function
+from ...autograd.function import once_differentiable
+from ...core.tensor import Tensor
+from ...dtypes import float32, float64
+from ...errors import ShapeValueError
+from ...modes import no_grad
+from ...ops import cat, zeros
+from ..collectives import all_gather_into_tensor, all_reduce
+from ..process_group import ProcessGroup
 
 __all__ = ["sync_batch_norm"]
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends
-from ..backends.kernel_registry import as_ndarray
-from ..core.error_messages import no_tensor
-from ..core.tensor import Tensor
-from ..core.tensor_methods import write
-from ..errors import ShapeError
-from .errors import DistBackendError
-from .process_group import ProcessGroup
+from ... import backends
+from ...backends.kernel_registry import as_ndarray
+from ...core.error_messages import no_tensor
+from ...core.tensor import Tensor
+from ...core.tensor_methods import write
+from ...errors import ShapeError
+from ..errors import DistBackendError
+from ..process_group import ProcessGroup
 
 __all__ = ["Buffer", "Joined", "check_same"]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends
-from ..cuda import Event, Stream, current_stream, device
-from ..errors import DTypeError, missing_extra
-from .errors import DistBackendError
+from ... import backends
+from ...cuda import Event, Stream, current_stream, device
+from ...errors import DTypeError, missing_extra
+from ..errors import DistBackendError
+from ..reduce_op import ReduceOp
 from .mpi import MpiEngine, check_op
-from .reduce_op import ReduceOp
 
 __all__ = ["NcclEngine", "import_nccl", "is_usable"]
 

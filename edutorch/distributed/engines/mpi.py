@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError
-from .errors import missing_mpi
-from .reduce_op import ReduceOp
+from ...errors import DTypeError
+from ..errors import missing_mpi
+from ..reduce_op import ReduceOp
 
 __all__ = ["MpiEngine", "import_mpi"]
 
@@ -237,7 +237,7 @@ class MpiEngine:
 def parts_of(length: int, parts: int) -> list[int]:
     """Return the sizes of `parts` parts of `length` elements.
 
-    >>> from edutorch.distributed.mpi import parts_of
+    >>> from edutorch.distributed.engines.mpi import parts_of
     >>> parts_of(7, 3)
     [3, 2, 2]
     """

@@ -1,0 +1,1 @@
+"""What moves the data: MPI and NCCL."""
