@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterator, Sized
 
 from ...ops import Generator, randperm
@@ -21,8 +22,9 @@ class DistributedSampler(Sampler):
 
     Args:
         dataset: something with a length.
-        num_replicas: the number of processes; by default the environment's WORLD_SIZE.
-        rank: the index of this one; by default the environment's RANK.
+        num_replicas: the number of processes; by default that of the process group, else the
+            environment's WORLD_SIZE.
+        rank: the index of this one; by default that in the process group, else RANK.
         shuffle: use a new random order in each epoch.
         seed: the same in all processes.
         drop_last: drop samples instead of repeating some.
@@ -39,10 +41,8 @@ class DistributedSampler(Sampler):
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        replicas = (
-            environment_int("num_replicas", "WORLD_SIZE") if num_replicas is None else num_replicas
-        )
-        rank = environment_int("rank", "RANK") if rank is None else rank
+        replicas = own_place("num_replicas") if num_replicas is None else num_replicas
+        rank = own_place("rank") if rank is None else rank
         if not 0 <= rank < replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {replicas - 1}]"
@@ -72,11 +72,15 @@ class DistributedSampler(Sampler):
         self.epoch = epoch
 
 
-def environment_int(argument: str, variable: str) -> int:
-    """Return the value of an environment variable.
+def own_place(argument: str) -> int:
+    """Return the number of processes, or the rank of this one: the group's, or the environment's.
 
-    Raises: ValueError: it is not set, or not a number.
+    Raises: ValueError: there is no group, and the variable is not set, or not a number.
     """
+    distributed = sys.modules.get("edutorch.distributed")  # else there is no group
+    if distributed is not None and distributed.is_initialized():
+        return distributed.get_rank() if argument == "rank" else distributed.get_world_size()
+    variable = "RANK" if argument == "rank" else "WORLD_SIZE"
     text = os.environ.get(variable, "")
     if not text.isdigit():
         raise ValueError(

@@ -1,5 +1,7 @@
 """What programs of pytorch/examples take for granted: names, meta models, gradients of messages."""
 
+import os
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -20,6 +22,10 @@ dist.init_process_group(dist.get_default_backend_for_device("cpu"))
 rank, size = dist.get_rank(), dist.get_world_size()
 assert dist.distributed_c10d.get_rank() == rank and dist.is_backend_available("gloo")
 assert "gloo" in dist.get_backend_config() and not dist.is_ucc_available()
+
+del os.environ["RANK"]  # a sampler asks the group
+sampler = torch.utils.data.DistributedSampler(range(4 * size), shuffle=False)
+assert list(sampler) == list(range(rank, 4 * size, size))
 
 
 def close(a, b):
