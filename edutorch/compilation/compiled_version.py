@@ -27,7 +27,6 @@ from ..fx.traced_array import may_share_memory
 from ..utils._pytree import tree_unflatten
 from ..utils.process import hold_interrupts, release_interrupts
 from .guards import Guards
-from .xla_memory import XlaMemory
 
 __all__ = ["CompiledNode", "CompiledVersion", "attach_node"]
 
@@ -141,7 +140,7 @@ class CompiledVersion:
             input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs
         ]
         if hasattr(self.forward, "bind"):  # what is the same tensor in every call may stay there
-            self.guards.let_move(self.forward.bind(self.constant_tensors))
+            self.forward.bind(self.constant_tensors)
         self.argument_positions = [
             (position, input_.index) for position, input_ in enumerate(self.inputs)
             if input_.kind == "argument"
@@ -215,7 +214,7 @@ class CompiledVersion:
         for position, tensor in self.grads:
             array = outputs[position]
             is_view = array.base is not None and isinstance(array, np.ndarray)
-            if id(array) in seen or (is_view and array.base.__class__ is not XlaMemory):
+            if id(array) in seen or is_view:
                 # A gradient owns its memory: users change it in place, as clipping does.
                 array = array.copy()
             seen.add(id(array))

@@ -24,9 +24,6 @@ from ..utils._pytree import TreeSpec
 
 __all__ = ["Guards", "current_flags"]
 
-MOVES = object()
-"""In the place of a tensor's array: a program gives the tensor another one in each call."""
-
 ARRAYS = {np.ndarray, Shared, Exported}
 VALUES = (int, float, bool, str, bytes, complex, type(None))
 
@@ -85,17 +82,6 @@ class Guards:
         written = [write.tensor for write in writes if write.kind == "tensor"]
         self.shown = shown_tensors(leaves, [tensor for _, tensor in reachable.values()])
         self.owners = set(memory_owners(written))
-        self.moving: list[Tensor] = []
-
-    def let_move(self, tensors: list[Tensor]) -> None:
-        """Refer no longer to the arrays of tensors that a program gives other memory."""
-        ids = set(map(id, tensors))
-        for fixed in self.fixed_tensors:
-            if id(fixed[1]) in ids:
-                fixed[3] = MOVES
-        if self.owners:
-            self.moving = tensors
-            self.owners.difference_update(memory_owners(tensors))
 
     def needs_gradient(self, number: int) -> bool:
         """Whether an input of the graph requires a gradient."""
@@ -123,9 +109,7 @@ class Guards:
                 continue  # nearly always: an update writes into the same array
             if not matches_description(tensor, fixed[2]):
                 return f"{fixed[0]}: {describe_difference(fixed[2], describe(tensor))}"
-            if fixed[3] is not MOVES:
-                fixed[3] = tensor._array
-            fixed[4] = tensor._node
+            fixed[3], fixed[4] = tensor._array, tensor._node
         if current_flags() != self.flags:  # `zeros(3)` in the function depends on them
             return f"the default type or device was {self.flags}, now it is {current_flags()}"
         for tensor, before in self.absent:
@@ -151,11 +135,10 @@ class Guards:
         for index, tensor in self.shown:
             if not is_same_view(leaves[index], tensor):
                 return f"argument {self.names[index]}: it showed memory that the function has"
-        if self.owners or self.moving:
-            owners = self.owners.union(memory_owners(self.moving)) if self.moving else self.owners
+        if self.owners:
             known = {index for index, _ in (*self.shown, *self.identities)}
             others = [leaf for index, leaf in enumerate(leaves) if index not in known]
-            if any(owner in owners for owner in memory_owners(others)):
+            if any(owner in self.owners for owner in memory_owners(others)):
                 return "an argument shows memory that the function writes"
         return None
 

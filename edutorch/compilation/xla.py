@@ -2,15 +2,12 @@
 
 The definitions of the ops run once on arrays of a trace (`backends/xla.py`), and XLA compiles what
 they compute. What the function writes (parameters, the state of an optimizer) stays in XLA's memory
-from call to call. Large tensors have that memory themselves: each call writes their new elements
-into memory of its own, which takes the place of the old one, unless anybody else refers to that;
-then they get a copy, as small ones do, which XLA updates in place.
+from call to call, and is updated there in place; the tensors get a copy of it after each call.
 Random numbers are drawn by the program itself, from the seed and the offset of the generator.
 """
 
 from __future__ import annotations
 
-import gc
 import importlib.metadata
 import importlib.util
 import re
@@ -26,18 +23,14 @@ import numpy as np
 from ..backends.philox import PhiloxRandom
 from ..backends.xla import LEAST_VERSION, XlaBackend, XlaRandom, import_jax
 from ..backends.xla_array import XlaArray, XlaError, XlaNumber, unwrap
+from ..core.autograd.versions import VersionCounter
 from ..core.tensor import Tensor
 from ..errors import missing_extra
 from ..fx import Graph, Node, map_aggregate, map_arg, primitives
 from ..fx.interpreter import arguments_in_order
 from .xla_functions import LOWERINGS, function_for
-from .xla_memory import Reader, is_alike, is_true, may_move, memory_of, value_of, version_of
 
 __all__ = ["Xla", "XlaCheckError", "XlaError", "require_jax"]
-
-
-COLLECTING_CALL = 4
-"""In this call of a program, memory that nobody can reach is released, if it is in the way."""
 
 
 class XlaCheckError(XlaError):
@@ -96,40 +89,24 @@ class Xla:
         self.generators = list({id(node.args[0]): node.args[0] for node in self.draws}.values())
         self.blocks: list[int] = []  # how many blocks of Philox a call draws of each
         self.writes = dict(graph.writes)  # the input that an output is written into
-        self.is_parallel = bool((options or {}).get("data_parallel"))
-        self.readers = [Reader(node, self.is_parallel) for node in self.outputs]
-        # For each large output the memory that it can be written into.
-        self.spares: dict[int, list[Any]] = {
-            position: [] for position, number in self.writes.items()
-            if self.readers[position].is_large
-            and is_alike(self.outputs[position], self.inputs[number])
-        }  # fmt: skip
-        self.moving = {self.writes[i] for i in self.spares}
-        self.donated = sorted(set(self.writes.values()) - self.moving)
-        self.others = [i for i in range(len(self.inputs)) if i not in self.donated]
-        self.borrowing = set() if self.is_parallel else set(self.others)
+        self.donated = sorted(set(self.writes.values()))
+        self.others = [i for i in range(len(self.inputs)) if i not in self.writes.values()]
         self.tensors: list[Tensor | None] = [None] * len(self.inputs)
         self.kept: dict[int, Kept] = {}
-        self.calls = 0
+        self.is_parallel = bool((options or {}).get("data_parallel"))
         self._lock = threading.Lock()
         self._compile()
 
-    def bind(self, tensors: Sequence[Tensor | None]) -> list[Tensor]:
-        """Tell which inputs are the same tensor in every call: they stay in XLA's memory.
-
-        Returns: those whose array a call replaces by another.
-        """
+    def bind(self, tensors: Sequence[Tensor | None]) -> None:
+        """Tell which inputs are the same tensor in every call: they stay in XLA's memory."""
         self.tensors = list(tensors)
-        return [tensor for i in self.moving if (tensor := self.tensors[i]) is not None]
 
     # Compiling ------------------------------------------------------------------------------
 
     def _compile(self) -> None:
         start = time.perf_counter()
         with enable_x64(self.jax):  # or JAX would convert float64 to float32
-            jitted = self.jax.jit(
-                self._traced, donate_argnums=0, keep_unused=True, **self._placement()
-            )
+            jitted = self.jax.jit(self._traced, donate_argnums=0, **self._placement())
             self.lowered = jitted.lower(*self._examples())
             self._run = self.lowered.compile()
         self.seconds = time.perf_counter() - start
@@ -142,12 +119,7 @@ class Xla:
             for node in self.inputs
         ]  # fmt: skip
         states = [self.jax.ShapeDtypeStruct((2,), np.uint64)] * len(self.generators)
-        spares = [
-            self.jax.ShapeDtypeStruct(self.outputs[i].meta["shape"], self.outputs[i].meta["dtype"])
-            for i in self.spares
-        ]
-        donated = [*(examples[i] for i in self.donated), *spares]
-        return donated, [examples[i] for i in self.others], states
+        return [examples[i] for i in self.donated], [examples[i] for i in self.others], states
 
     def _placement(self) -> dict[str, Any]:
         """Return where the arguments are: on one device, or split over all of them."""
@@ -181,8 +153,7 @@ class Xla:
         backend = XlaBackend()
         sources = [XlaRandom(backend, state) for state in states]
         source_of = {id(g): source for g, source in zip(self.generators, sources, strict=True)}
-        written = donated[: len(self.donated)]  # behind it: memory for the outputs
-        values_in = dict(zip((*self.donated, *self.others), (*written, *others), strict=True))
+        values_in = dict(zip((*self.donated, *self.others), (*donated, *others), strict=True))
         values: dict[Node, Any] = {
             node: XlaNumber(values_in[i]) if node.meta.get("number") else values_in[i]
             for i, node in enumerate(self.inputs)
@@ -246,7 +217,6 @@ class Xla:
         Raises: XlaCheckError: a check of the program fails; nothing is written.
         """
         with self._lock, enable_x64(self.jax):
-            self.calls += 1
             sources = [self._source(generator) for generator in self.generators]
             before = [source.get_state() for source in sources]
             states = [
@@ -255,24 +225,17 @@ class Xla:
             ]
             values_in = [self._input(i, array) for i, array in enumerate(inputs)]
             outputs, failed = self._run(
-                [*(values_in[i] for i in self.donated), *map(self._spare, self.spares)],
-                [values_in[i] for i in self.others], states,
-            )  # fmt: skip
-            self.jax.block_until_ready((outputs, failed))
-            if failed is not None and (bool(failed) if self.is_parallel else is_true(failed)):
+                [values_in[i] for i in self.donated], [values_in[i] for i in self.others], states
+            )
+            if failed is not None and failed:
                 for source, state in zip(sources, before, strict=True):
                     source.set_state(state)
                 for i in self.donated:  # their memory is gone
                     self.kept.pop(i, None)
                 raise XlaCheckError("compile", "a check of the compiled function fails")
-            return self._outputs(outputs, inputs, {id(value) for value in values_in})
+            return [self._output(i, value, inputs) for i, value in enumerate(outputs)]
 
     run = __call__
-
-    def _spare(self, position: int) -> Any:
-        """Return memory for an output, with any elements."""
-        free, meta = self.spares[position], self.outputs[position].meta
-        return free.pop() if free else self.jax.numpy.zeros(meta["shape"], meta["dtype"])
 
     @staticmethod
     def _source(generator: Any) -> PhiloxRandom:
@@ -290,10 +253,6 @@ class Xla:
         tensor = self.tensors[position]
         if self.inputs[position].meta.get("number"):
             return np.float64(array)
-        if position in self.borrowing:
-            value = value_of(array)
-            if value is not None:
-                return value
         if tensor is None or tensor._array is not array:
             return array
         version = version_of(tensor)
@@ -306,54 +265,21 @@ class Xla:
             self.kept[position] = Kept(array, version, value)
         return value
 
-    def _outputs(self, values: list[Any], inputs: Sequence[Any], held: set[int]) -> list[Any]:
-        """Return the outputs as NumPy arrays, and keep what the next call needs.
-
-        Args:
-            held: the ids of the program's inputs: JAX may give one of them back.
-        """
-        held.update([id(values[position]) for position in self.writes])
-        outputs: list[Any] = []
-        for position, value in enumerate(values):
-            number, reader = self.writes.get(position), self.readers[position]
-            if number is not None:
-                outputs.append(self._write(inputs, number, position, value))
-            elif self.outputs[position].meta.get("number"):
-                outputs.append(value.item())
-            elif id(value) in held or not reader.is_large:
-                outputs.append(np.array(reader.read(value)))
-            else:  # nothing else refers to that memory: it is not copied
-                held.add(id(value))
-                outputs.append(memory_of(value))
-        return outputs
-
-    def _write(self, inputs: Any, number: int, position: int, value: Any) -> np.ndarray:
-        """Write the value of an output into an input, or let that have its memory."""
-        tensor, home = self.tensors[number], self.spares.get(position)
+    def _output(self, position: int, value: Any, inputs: Sequence[Any]) -> Any:
+        """Return an output as a NumPy array, and keep what the next call needs."""
+        number = self.writes.get(position)
+        if number is None:
+            if self.outputs[position].meta.get("number"):
+                return value.item()
+            return np.array(value)  # a copy, because JAX's memory is read-only
+        array, tensor = inputs[number], self.tensors[number]
+        np.copyto(array, np.asarray(value))
         self.kept.pop(number, None)
-        if home is not None and self._may_move(inputs, number):
-            inputs[number] = tensor._array = memory_of(value, home)  # type: ignore[union-attr]
-            return inputs[number]
-        array = inputs[number]
-        np.copyto(array, self.readers[position].read(value))
-        if tensor is not None and tensor._array is array and value_of(array) is None:
+        if tensor is not None and tensor._array is array:
             version = version_of(tensor)
             if version is not None:  # the caller counts this write
                 self.kept[number] = Kept(array, version + 1, value)
-                return array
-        if home is not None:
-            home[:] = [value]
         return array
-
-    def _may_move(self, inputs: Sequence[Any], number: int) -> bool:
-        """Whether an input can have other memory, because nobody else refers to its own."""
-        if may_move(self.tensors[number], inputs, number):
-            return True
-        if self.calls == COLLECTING_CALL:  # what the capture has left behind refers to itself
-            self.calls += 1
-            gc.collect()
-            return may_move(self.tensors[number], inputs, number)
-        return False
 
     # Inspection -----------------------------------------------------------------------------
 
@@ -371,7 +297,7 @@ class Xla:
         lines = [
             f"compiled by XLA in {self.seconds:.2f} s for {shapes or 'its inputs'}; "
             "XLA fuses by itself, `code` is what it was given",
-            f"{len(self.writes)} inputs are updated in XLA's memory, "
+            f"{len(self.donated)} inputs are updated in XLA's memory, "
             f"{self.checks} checks are made by the program, {len(self.draws)} draws of numbers",
         ]
         if self.is_parallel:
@@ -401,6 +327,16 @@ def untraceable(node: Node, error: Exception) -> XlaError:
 def unwrap_result(result: Any) -> Any:
     """Return a node's result with JAX's arrays; numbers stay what they are."""
     return map_aggregate(result, lambda leaf: unwrap(leaf) if isinstance(leaf, XlaArray) else leaf)
+
+
+def version_of(tensor: Tensor) -> int | None:
+    """Return how often a tensor's memory was written; None: nobody counts that."""
+    writes = tensor._writes
+    if tensor._array.__class__ is not np.ndarray:  # NumPy may write into it, too
+        return None
+    if writes is None:
+        return 0
+    return writes.count if writes.__class__ is VersionCounter else None
 
 
 def enable_x64(jax: ModuleType) -> AbstractContextManager[Any]:
