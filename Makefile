@@ -105,10 +105,12 @@ test-long: .venv/.test-stamp
 	    $(RUN_ECOSYSTEM) tests/ecosystem $(ARGS) ;; \
 	  gpu) $(MAKE) build/gpu/.stamp && $(GPU)/bin/python -m tests.gpu.mutants && \
 	    $(GPU)/bin/python -m pytest -n auto --dist worksteal -m "slow and not gpu" tests/gpu $(ARGS) ;; \
+	  distributed) $(MAKE) build/dist/.stamp && \
+	    EDUTORCH_REQUIRE_MPI=1 $(DIST)/bin/python -m pytest -m slow tests/distributed $(ARGS) ;; \
 	  wasm) $(INSTALL) -e ".[classroom-wasm]" && \
 	    $(BIN)/python -c "from edutorch.classroom.jail.wasm import WasmFactory; WasmFactory().close()" && \
 	    EDUTORCH_WASM=1 $(BIN)/python -m pytest -s tests/classroom/test_wasm_grader.py $(ARGS) ;; \
-	  *) echo "make test-long PART=programs (samples, browser, lite, course, numpy, wasm, ecosystem, export, gpu)"; exit 2 ;; \
+	  *) echo "make test-long PART=programs (samples, browser, lite, course, numpy, wasm, ecosystem, export, gpu, distributed)"; exit 2 ;; \
 	esac
 
 # What leaves Python and what comes in. The wheels carry models; nothing of them is imported.
