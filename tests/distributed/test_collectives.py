@@ -23,3 +23,14 @@ def test_ddp_is_one_process_with_the_whole_batch(views):
 
 def test_ddp_on_three_ranks():
     check_ranks("same_weights.py", ranks=3)
+
+
+def test_collectives_in_a_random_order():
+    assert "500 collectives" in check_ranks("random_collectives.py", "3", "500", ranks=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ten_thousand_collectives(ranks):
+    printed = check_ranks("random_collectives.py", "11", "10000", ranks=ranks, timeout=600)
+    assert "10000 collectives" in printed
