@@ -68,6 +68,7 @@ class WideAttempt(Attempt):
         super().__init__(options, attempt, sum(node.processes for node in nodes))
         self.meeting, self.nodes, self.has_grown = meeting, nodes, False
         self.lost: Fault | None = None
+        self.ended: set[int] = set()  # the nodes whose daemon has ended
         self.waiting: dict[int, Connection] = {}  # those that asked for a daemon, by node
         self.control = Listener(str(self.folder / "control"), family="AF_UNIX")
         self.is_running = True
@@ -109,6 +110,15 @@ class WideAttempt(Attempt):
                 with suppress(OSError), node.lock:
                     if node.channel is not None:
                         node.channel.send({"stop": self.attempt})
+
+    def watch(self) -> Fault | None:
+        """Look at the processes until they end; mpirun ends with 0 when a computer is lost, too."""
+        fault, limit = super().watch(), time.monotonic() + END_LIMIT
+        others = {node.rank for node in self.nodes[1:]}
+        while fault is None and self.ended != others and time.monotonic() < limit:
+            fault = self.lost
+            time.sleep(0.02)
+        return fault
 
     def watch_more(self) -> Fault | None:
         """Return a fault if a node was lost, or if one has come."""
@@ -162,6 +172,7 @@ class WideAttempt(Attempt):
             path.with_name(f"{name}.part").write_bytes(data)
             path.with_name(f"{name}.part").rename(path)
         if "ended" in message and node.rank in self.waiting:
+            self.ended.add(node.rank)
             with suppress(OSError):
                 self.waiting.pop(node.rank).send_bytes(
                     json.dumps({"code": message["ended"]}).encode()
@@ -174,6 +185,9 @@ class WideAttempt(Attempt):
             node.channel.close()
         self.lost = Fault(None, f"has lost node {node.rank} ({node.host}): {reason}")
 
+
+END_LIMIT = 3.0
+"""Seconds in which all nodes say that they have ended, after mpirun has."""
 
 SILENCE = 10.0
 """Seconds after which a node that says nothing is lost; it says something twice a second."""
