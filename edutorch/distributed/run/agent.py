@@ -29,7 +29,10 @@ __all__ = ["launch"]
 KILLED = re.compile(
     r"(?:process )?rank (\d+) .*?signal (\d+)|PID (\d+) RUNNING AT|EXIT CODE: (\d+)", re.DOTALL
 )
-NOISE = re.compile(r"\[proxy:|\[mpiexec@|prterun|Abort\(|\[[^]]*\] (plm:ssh: Warning|\*\*\*)")
+NOISE = re.compile(
+    r"\[proxy:|\[mpiexec@|prterun|Abort\(|\[[^]]*\] (plm:ssh: Warning|\*\*\*)|"
+    r"YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ page for"
+)
 OF_A_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """Variables that may be there already, of a pod or of a rank that starts this job: mpirun says them
 anew."""
@@ -63,7 +66,7 @@ class Attempt:
         world_size: how many processes; by default those of this computer.
     """
 
-    stdout: int | None = None  # where the processes print: by default where this one does
+    copies_stdout = False  # by default the processes print where this one does
 
     def __init__(self, options: Options, attempt: int, world_size: int = 0) -> None:
         self.options, self.attempt = options, attempt
@@ -97,16 +100,21 @@ class Attempt:
     def run(self) -> tuple[int, Fault | None]:
         """Start the processes and wait for them. Returns the exit code, and what was wrong."""
         environment = self.environment()
+        # MPICH says on stdout why a rank has ended, Open MPI on stderr.
+        copies_stdout = self.copies_stdout or find_mpi().name == "MPICH"
+        stdout = subprocess.PIPE if copies_stdout else None
         self.process = subprocess.Popen(
-            self.command(), env=environment, stdout=self.stdout, stderr=subprocess.PIPE, text=True,
+            self.command(), env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True,
             errors="replace", start_new_session=True,
         )  # fmt: skip
-        reader = threading.Thread(target=self.copy_errors, daemon=True)
-        reader.start()
+        readers = [self.copy(self.process.stderr, sys.stderr)]
+        if copies_stdout:
+            readers.append(self.copy(self.process.stdout, sys.stdout))
         try:
             with self.forward_signals():
                 fault = self.watch()
-            reader.join(timeout=5)
+            for reader in readers:
+                reader.join(timeout=5)
             code = self.process.returncode
             if fault is None and code and not self.received:
                 fault = self.explain_end(code)
@@ -152,19 +160,24 @@ class Attempt:
 
     # Processes ----------------------------------------------------------------------------------
 
-    def copy_errors(self) -> None:
-        """Copy stderr of the processes, without what mpirun says about their end."""
-        assert self.process.stderr is not None
-        inside = False
-        for line in self.process.stderr:
-            if RULE.match(line):
-                inside = not inside
-                self.noise.append(line.rstrip())
-            elif inside or NOISE.match(line):
-                self.noise.append(line.rstrip())
-            else:
-                sys.stderr.write(line)
-                sys.stderr.flush()
+    def copy(self, source: Any, target: Any) -> threading.Thread:
+        """Copy what the processes print, without what mpirun says about their end."""
+
+        def run() -> None:
+            inside = False
+            for line in source:
+                if RULE.match(line):
+                    inside = not inside
+                    self.noise.append(line.rstrip())
+                elif inside or NOISE.match(line):
+                    self.noise.append(line.rstrip())
+                else:
+                    target.write(line)
+                    target.flush()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
 
     @contextmanager
     def forward_signals(self) -> Iterator[None]:

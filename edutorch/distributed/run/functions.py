@@ -11,7 +11,6 @@ import io
 import json
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from collections import ChainMap
@@ -47,8 +46,8 @@ class FunctionAttempt(Attempt):
 
     def __init__(self, options: Options, call: bytes) -> None:
         super().__init__(options, 0)
-        if sys.stdout is not sys.__stdout__:  # a cell of a notebook, which shows what is printed
-            self.stdout = subprocess.PIPE
+        # A cell of a notebook shows what is printed.
+        self.copies_stdout = sys.stdout is not sys.__stdout__
         os.chmod(self.folder, 0o700)
         (self.folder / FILE).write_bytes(call)
         self.failures: dict[int, dict[str, Any]] = {}
@@ -58,20 +57,11 @@ class FunctionAttempt(Attempt):
         made = super().environment()
         return {name: made[name] for name in made if not name.startswith(OF_AN_MPI_JOB)}
 
-    def copy_output(self) -> None:
-        """Print what the processes print, where that is a pipe."""
-        for line in self.process.stdout or ():
-            sys.stdout.write(line)
-            sys.stdout.flush()
-
     def child(self) -> list[str]:
         return [*super().child(), str(self.folder / FILE)]
 
     def watch(self) -> Fault | None:
-        copier = threading.Thread(target=self.copy_output, daemon=True)
-        copier.start()
         fault = super().watch()
-        copier.join(timeout=5)
         self.pids = {rank.number: rank.pid for rank in self.monitor.ranks()}
         for number in self.pids:
             path = self.folder / f"rank{number}.error"
