@@ -34,6 +34,7 @@ REFUSED = {
     "getitem": "x[mask] has a size that depends on the data; other indices leave",
     "as_strided": "a view of no elements at all is refused; others leave",
     "ctc_loss_forward": "its recurrence runs over lists of different lengths",
+    "resample_axis": "only GPUs call it; elsewhere `interpolate` is made of ops that leave",
 }
 """The other ops that are refused, in some of their cases or in all."""
 
