@@ -75,7 +75,6 @@ def start(number):
     reduce_op = getattr(dist.ReduceOp, op)
     settings = {"group": group, "async_op": is_async}
     every = [data(number, r, shape, dtype).numpy() for r in range(size)]
-    whole = [data(number, r, (size, *shape), dtype).numpy() for r in range(size)]
     x = tensor_of(number, shape, dtype, is_strided)
     if kind == "all_reduce":
         return dist.all_reduce(x, reduce_op, **settings), [(x, total(op, every))]
@@ -93,6 +92,16 @@ def start(number):
     if kind == "gather":
         parts = [torch.empty(shape, dtype=dtype) for _ in range(size)] if rank == root else None
         return dist.gather(x, parts, root, **settings), list(zip(parts or [], every))
+    return start_divided(kind, number, shape, dtype, is_strided, (op, root, group), settings)
+
+
+def start_divided(kind, number, shape, dtype, is_strided, choice, settings):
+    """Start one call in which each rank has a part for each rank, or a message to the next one."""
+    op, root, group = choice
+    reduce_op = getattr(dist.ReduceOp, op)
+    every = [data(number, r, shape, dtype).numpy() for r in range(size)]
+    whole = [data(number, r, (size, *shape), dtype).numpy() for r in range(size)]
+    x = tensor_of(number, shape, dtype, is_strided)
     mine = tensor_of(number, (size, *shape), dtype, is_strided)
     if kind == "scatter":
         parts = list(mine.unbind(0)) if rank == root else None
