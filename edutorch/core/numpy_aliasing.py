@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterable
+from threading import RLock
 from typing import Any
 from weakref import ref
 
@@ -129,6 +130,10 @@ FEW_VIEWS = 8
 used: exporting n views one by one would otherwise visit all of them n times."""
 
 
+EXPORTS = RLock()
+"""Two threads may export one tensor, or one may while another lets its array go."""
+
+
 class ExportedVersionCounter(VersionCounter):
     """The version counter of exported memory: it also detects writes by NumPy.
 
@@ -202,6 +207,10 @@ class ExportedVersionCounter(VersionCounter):
 
     def release_export(self, key: int) -> None:
         """Count one exported array less; after the last one the tensors are ordinary."""
+        with EXPORTS:
+            self._release(key)
+
+    def _release(self, key: int) -> None:
         watched = self.watched.pop(key, None)
         if watched is not None and checksum(watched[0]) != watched[1]:
             self.record_outside_write()
@@ -273,20 +282,22 @@ def export_array(tensor: Tensor) -> np.ndarray:
     if not array.size or (not is_lent and tensor.is_inference()):
         return array
     # The counter is shared by all views: one checksum serves them all.
-    writes: Any = writes_of(tensor)
-    if writes.owner is None:
-        writes.owner = ref(tensor if tensor._base is None else tensor._base)
-    if writes.__class__ is VersionCounter:
-        time, count = writes.time, writes.count
-        writes.__dict__.pop("time", None)
-        writes.__dict__.pop("count", None)
-        writes.watched, writes.restored, writes._time, writes._count = {}, [], time, count
-        writes.__class__ = ExportedVersionCounter
-    if not writes.export_count:
-        writes.mark_exported()
-    holder = ExportHandle(array, writes)
-    writes.export_count += 1
-    writes.watched[id(holder)] = array, checksum(array)
+    with EXPORTS:
+        writes: Any = writes_of(tensor)
+        if writes.owner is None:
+            writes.owner = ref(tensor if tensor._base is None else tensor._base)
+        if writes.__class__ is VersionCounter:
+            time, count = writes.time, writes.count
+            writes.__dict__.pop("time", None)
+            writes.__dict__.pop("count", None)
+            writes.watched, writes.restored, writes._time, writes._count = {}, [], time, count
+            writes.__class__ = ExportedVersionCounter
+        is_first = not writes.export_count
+        writes.export_count += 1  # from here on no other array that goes makes it ordinary
+        if is_first:
+            writes.mark_exported()
+        holder = ExportHandle(array, writes)
+        writes.watched[id(holder)] = array, checksum(array)
     exported = np.asarray(holder)
     return exported.view(array.dtype) if is_extension_dtype(array) else exported
 

@@ -83,12 +83,12 @@ def log_of(folder: Path) -> list[list[float]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def wait_for(folder: Path, found, limit: float) -> list[float]:
+def wait_for(folder: Path, is_wanted, limit: float) -> list[float]:
     """Wait until a line of the log is as asked for."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
         for entry in log_of(folder):
-            if found(entry):
+            if is_wanted(entry):
                 return entry
         time.sleep(0.1)
     raise AssertionError(log_of(folder)[-5:])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -199,3 +201,28 @@ def test_pandas():
     assert tensor(frame.values).tolist() == [[1, 3], [2, 4]]
     assert tensor(frame["a"]).dtype == edutorch.float64
     assert from_numpy(frame.to_numpy().copy()).shape == (2, 2)
+
+
+def test_threads_may_export_one_tensor():
+    """A class is graded by several threads that read the same right answer."""
+    before, failures = sys.getswitchinterval(), []
+
+    def export(x):
+        try:
+            for _ in range(4000):
+                x.numpy(force=True)
+        except AttributeError as error:
+            failures.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(4):
+            x = edutorch.randn(5)
+            threads = [threading.Thread(target=export, args=(x,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failures

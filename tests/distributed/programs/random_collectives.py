@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.complex64)
-KINDS = (
+NAMES = (
     "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "gather", "scatter",
     "all_to_all_single", "all_gather_into_tensor", "reduce_scatter_tensor", "ring",
 )  # fmt: skip
@@ -59,7 +59,7 @@ def total(op, parts):
 def start(number):
     """Start one call. Returns its work, and what has to be right when it is complete."""
     generator = np.random.default_rng([seed, number])
-    kind = KINDS[generator.integers(len(KINDS))]
+    name = NAMES[generator.integers(len(NAMES))]
     dtype = DTYPES[generator.integers(len(DTYPES))]
     op = "MAX" if generator.integers(4) == 0 and not dtype.is_complex else "SUM"
     shape = tuple(int(n) for n in generator.integers(1, 6, generator.integers(1, 4)))
@@ -69,33 +69,33 @@ def start(number):
     group = backwards if generator.integers(3) == 0 else None
     is_strided, is_async = bool(generator.integers(2)), bool(generator.integers(2))
     told.append(
-        f"{number}: {kind}({dtype}, {shape}, op={op}, root={root}, async_op={is_async}, "
+        f"{number}: {name}({dtype}, {shape}, op={op}, root={root}, async_op={is_async}, "
         f"strided={is_strided}, group={'second' if group else 'all'})"
     )
     reduce_op = getattr(dist.ReduceOp, op)
     settings = {"group": group, "async_op": is_async}
     every = [data(number, r, shape, dtype).numpy() for r in range(size)]
     x = tensor_of(number, shape, dtype, is_strided)
-    if kind == "all_reduce":
+    if name == "all_reduce":
         return dist.all_reduce(x, reduce_op, **settings), [(x, total(op, every))]
-    if kind == "reduce":
+    if name == "reduce":
         wanted = [(x, total(op, every))] if rank == root else []
         return dist.reduce(x, root, reduce_op, **settings), wanted
-    if kind == "broadcast":
+    if name == "broadcast":
         return dist.broadcast(x, root, **settings), [(x, every[root])]
-    if kind == "all_gather":
+    if name == "all_gather":
         parts = [torch.empty(shape, dtype=dtype) for _ in range(size)]
         return dist.all_gather(parts, x, **settings), list(zip(parts, every))
-    if kind == "all_gather_into_tensor":
+    if name == "all_gather_into_tensor":
         y = torch.empty((size, *shape), dtype=dtype)
         return dist.all_gather_into_tensor(y, x, **settings), [(y, np.stack(every))]
-    if kind == "gather":
+    if name == "gather":
         parts = [torch.empty(shape, dtype=dtype) for _ in range(size)] if rank == root else None
         return dist.gather(x, parts, root, **settings), list(zip(parts or [], every))
-    return start_divided(kind, number, shape, dtype, is_strided, (op, root, group), settings)
+    return start_divided(name, number, shape, dtype, is_strided, (op, root, group), settings)
 
 
-def start_divided(kind, number, shape, dtype, is_strided, choice, settings):
+def start_divided(name, number, shape, dtype, is_strided, choice, settings):
     """Start one call in which each rank has a part for each rank, or a message to the next one."""
     op, root, group = choice
     reduce_op = getattr(dist.ReduceOp, op)
@@ -103,20 +103,20 @@ def start_divided(kind, number, shape, dtype, is_strided, choice, settings):
     whole = [data(number, r, (size, *shape), dtype).numpy() for r in range(size)]
     x = tensor_of(number, shape, dtype, is_strided)
     mine = tensor_of(number, (size, *shape), dtype, is_strided)
-    if kind == "scatter":
+    if name == "scatter":
         parts = list(mine.unbind(0)) if rank == root else None
         return dist.scatter(x, parts, root, **settings), [(x, whole[root][rank])]
-    if kind == "reduce_scatter":
+    if name == "reduce_scatter":
         wanted = total(op, [one[rank] for one in whole])
         return dist.reduce_scatter(x, list(mine.unbind(0)), reduce_op, **settings), [(x, wanted)]
-    if kind == "reduce_scatter_tensor":
+    if name == "reduce_scatter_tensor":
         wanted = total(op, [one[rank] for one in whole])
         return dist.reduce_scatter_tensor(x, mine, reduce_op, **settings), [(x, wanted)]
-    if kind == "all_to_all_single":
+    if name == "all_to_all_single":
         y = torch.empty((size, *shape), dtype=dtype)
         wanted = np.stack([one[rank] for one in whole])
         return dist.all_to_all_single(y, mine, **settings), [(y, wanted)]
-    assert kind == "ring"
+    assert name == "ring"
     y = torch.empty(shape, dtype=dtype)
     messages = [
         dist.P2POp(dist.isend, x, (rank + 1) % size, group),
