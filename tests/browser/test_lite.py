@@ -54,9 +54,11 @@ import pyodide.ffi
 pyodide.ffi.can_run_sync = lambda: False
 """
 BELOW = """
+import time
 with viz.live(model) as view:
     for count in range(60):
         step()
+        time.sleep(0.1)  # the page looks at the view while the loop runs
 """
 SOLVED = """
 from edutorch.classroom.exercise import find_exercise
