@@ -7,9 +7,10 @@ are started together by `torchrun`, that is `python -m edutorch.distributed.run`
 from __future__ import annotations
 
 from .availability import (
-    DebugLevel, default_pg_timeout, get_backend_config, get_debug_level,
-    get_default_backend_for_device, is_backend_available, is_ucc_available, is_xccl_available,
-    set_debug_level, set_debug_level_from_env, supports_complex,
+    DebugLevel, default_pg_timeout, get_debug_level, get_default_backend_for_device,
+    is_available, is_backend_available, is_gloo_available, is_mpi_available, is_nccl_available,
+    is_ucc_available, is_xccl_available, set_debug_level, set_debug_level_from_env,
+    supports_complex,
 )  # fmt: skip
 from .collectives import (
     all_gather, all_gather_into_tensor, all_reduce, all_to_all, all_to_all_single, barrier,
@@ -27,11 +28,11 @@ from .object_collectives import (
 from .older_names import register
 from .point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from .process_group import (
-    Backend, GroupMember, ProcessGroup, destroy_process_group, get_backend, get_global_rank,
-    get_group_rank, get_node_local_rank, get_pg_count, get_process_group_ranks, get_rank,
-    get_world_size, group, init_process_group, is_available, is_gloo_available, is_initialized,
-    is_mpi_available, is_nccl_available, is_torchelastic_launched, new_group, new_subgroups,
-    new_subgroups_by_enumeration, split_group,
+    Backend, GroupMember, ProcessGroup, destroy_process_group, get_backend, get_backend_config,
+    get_global_rank, get_group_rank, get_node_local_rank, get_pg_count, get_process_group_ranks,
+    get_rank, get_world_size, group, init_process_group, is_initialized,
+    is_torchelastic_launched, new_group, new_subgroups, new_subgroups_by_enumeration,
+    split_group,
 )  # fmt: skip
 from .reduce_op import ReduceOp
 from .stores import FileStore, HashStore, PrefixStore, Store, TCPStore

@@ -10,21 +10,40 @@ from typing import Any
 from .. import backends
 from ..backends.device import device
 from ..errors import InvalidValueError
-from .process_group import (
-    DEFAULT_TIMEOUT,
-    GroupMember,
-    get_backend,
-    is_mpi_available,
-    is_nccl_available,
-)
 
 __all__ = [
-    "DebugLevel", "default_pg_timeout", "get_backend_config", "get_debug_level",
-    "get_default_backend_for_device", "is_backend_available", "is_ucc_available",
-    "is_xccl_available", "set_debug_level", "set_debug_level_from_env", "supports_complex",
+    "DebugLevel", "default_pg_timeout", "get_debug_level", "get_default_backend_for_device",
+    "is_available", "is_backend_available", "is_gloo_available", "is_mpi_available",
+    "is_nccl_available", "is_ucc_available", "is_xccl_available", "set_debug_level",
+    "set_debug_level_from_env", "supports_complex",
 ]  # fmt: skip
 
-default_pg_timeout: timedelta = DEFAULT_TIMEOUT
+default_pg_timeout = timedelta(minutes=30)
+"""How long one collective may take, by default."""
+
+
+def is_available() -> bool:
+    """Whether there can be process groups: the extra `dist` is installed.
+
+    >>> distributed.is_available() in (True, False)
+    True
+    """
+    return is_mpi_available()
+
+
+def is_mpi_available() -> bool:
+    """Whether the extra `dist` is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("mpi4py") is not None
+
+
+is_gloo_available = is_mpi_available
+
+
+def is_nccl_available() -> bool:
+    """Whether NCCL can be used: there is a GPU."""
+    return not backends.is_unavailable("cuda")
 
 
 def get_default_backend_for_device(device_: Any) -> str:
@@ -54,14 +73,6 @@ def is_ucc_available() -> bool:
 def is_xccl_available() -> bool:
     """Return False: there is no such backend."""
     return False
-
-
-def get_backend_config(group: Any = None) -> str:
-    """Return which backend moves the tensors of which device, such as "cpu:gloo,cuda:nccl"."""
-    name = get_backend(group or GroupMember.WORLD)
-    if ":" in name:
-        return name
-    return "cpu:gloo,cuda:nccl" if name == "undefined" else f"cpu:{name},cuda:{name}"
 
 
 def supports_complex(reduceOp: Any) -> bool:

@@ -114,17 +114,23 @@ def failed(name: str, group: ProcessGroup, about: Tensor | None, error: Exceptio
     )  # fmt: skip
 
 
-def root_of(group: ProcessGroup, name: str, rank: int | None, group_rank: int | None) -> int:
+def root_of(
+    group: ProcessGroup, name: str, rank: int | None, group_rank: int | None,
+    default: int | None = None,
+) -> int:  # fmt: skip
     """Return the rank in the group of an argument `src` or `dst`, which is a global rank.
+
+    Args:
+        default: the global rank where neither is given; None: one has to be.
 
     Raises: ValueError: both are given, or none, or there is no such rank.
     """
     if rank is not None and group_rank is not None:
         raise InvalidValueError(name, "give the global rank or the rank in the group, not both")
-    if rank is None and group_rank is None:
-        raise InvalidValueError(name, "the rank of the source or destination is missing")
     if group_rank is None:
-        assert rank is not None
+        rank = default if rank is None else rank
+        if rank is None:
+            raise InvalidValueError(name, "the rank of the source or destination is missing")
         return get_group_rank(group, rank)
     if not 0 <= group_rank < group.size():
         raise InvalidValueError(
@@ -384,16 +390,9 @@ def gather(
     chosen = group_of(group, "gather")
     if chosen is None:
         return None
-    dst = 0 if dst is None and group_dst is None else dst
-    root = root_of(chosen, "gather", dst, group_dst)
-    is_root = chosen.rank() == root
-    check_only_at_root("gather", "gather_list", gather_list, is_root)
-    target = None
-    if is_root:
-        assert gather_list is not None
-        check_list("gather", "gather_list", gather_list, chosen)
-        check_same("gather", [tensor, *gather_list])
-        target = Joined(gather_list, "gather", chosen, filled=False)
+    root = root_of(chosen, "gather", dst, group_dst, default=0)
+    is_root = check_only_at_root("gather", "gather_list", gather_list, chosen.rank() == root)
+    target = joined_like("gather", tensor, gather_list, chosen, filled=False) if is_root else None
     source = Buffer(tensor, "gather", chosen)
     elements = None if target is None else target.elements
     return run(
@@ -419,16 +418,9 @@ def scatter(
     chosen = group_of(group, "scatter")
     if chosen is None:
         return None
-    src = 0 if src is None and group_src is None else src
-    root = root_of(chosen, "scatter", src, group_src)
-    is_root = chosen.rank() == root
-    check_only_at_root("scatter", "scatter_list", scatter_list, is_root)
-    source = None
-    if is_root:
-        assert scatter_list is not None
-        check_list("scatter", "scatter_list", scatter_list, chosen)
-        check_same("scatter", [tensor, *scatter_list])
-        source = Joined(scatter_list, "scatter", chosen, filled=True)
+    root = root_of(chosen, "scatter", src, group_src, default=0)
+    is_root = check_only_at_root("scatter", "scatter_list", scatter_list, chosen.rank() == root)
+    source = joined_like("scatter", tensor, scatter_list, chosen, filled=True) if is_root else None
     target = Buffer(tensor, "scatter", chosen)
     elements = None if source is None else source.elements
     return run(
@@ -437,14 +429,24 @@ def scatter(
     )  # fmt: skip
 
 
-def check_only_at_root(name: str, argument: str, tensors: Any, is_root: bool) -> None:
-    """Raise ValueError if a list is missing at the root, or given elsewhere."""
+def joined_like(
+    name: str, tensor: Tensor, tensors: Any, group: ProcessGroup, filled: bool
+) -> Joined:
+    """Return the root's list, one tensor like `tensor` for each rank, as one piece of memory."""
+    check_list(name, f"{name}_list", tensors, group)
+    check_same(name, [tensor, *tensors])
+    return Joined(tensors, name, group, filled=filled)
+
+
+def check_only_at_root(name: str, argument: str, tensors: Any, is_root: bool) -> bool:
+    """Return `is_root`. Raise ValueError if a list is missing at the root, or given elsewhere."""
     if is_root and not tensors:
         raise InvalidValueError(name, f"argument {argument} must be specified on the root rank")
     if not is_root and tensors:
         raise InvalidValueError(
             name, f"argument {argument} must NOT be specified on ranks that are not the root"
         )
+    return is_root
 
 
 def all_to_all_single(

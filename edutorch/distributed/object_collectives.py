@@ -52,10 +52,10 @@ def gather_object(
     chosen = group_of(group, "gather_object")
     if chosen is None:
         return
-    dst = 0 if dst is None and group_dst is None else dst
-    root = root_of(chosen, "gather_object", dst, group_dst)
-    is_root = chosen.rank() == root
-    check_only_at_root("gather_object", "object_gather_list", object_gather_list, is_root)
+    root = root_of(chosen, "gather_object", dst, group_dst, default=0)
+    is_root = check_only_at_root(
+        "gather_object", "object_gather_list", object_gather_list, chosen.rank() == root
+    )
     comm = chosen.engine.comm
     values = _run_on_objects("gather_object", chosen, lambda: comm.gather(obj, root))
     if is_root:
@@ -72,8 +72,7 @@ def broadcast_object_list(
     chosen = group_of(group, "broadcast_object_list")
     if chosen is None:
         return
-    src = 0 if src is None and group_src is None else src
-    root = root_of(chosen, "broadcast_object_list", src, group_src)
+    root = root_of(chosen, "broadcast_object_list", src, group_src, default=0)
     comm = chosen.engine.comm
     values = _run_on_objects(
         "broadcast_object_list", chosen, lambda: comm.bcast(list(object_list), root)
@@ -99,8 +98,7 @@ def scatter_object_list(
     chosen = group_of(group, name)
     if chosen is None:
         return
-    src = 0 if src is None and group_src is None else src
-    root = root_of(chosen, name, src, group_src)
+    root = root_of(chosen, name, src, group_src, default=0)
     if len(scatter_object_output_list) < 1:
         raise InvalidValueError(
             name, "Expected argument scatter_object_output_list to be a list of size at least 1."

@@ -14,6 +14,7 @@ from .. import backends
 from ..backends.device import Device
 from ..errors import EdutorchError, InvalidValueError, warn
 from . import recorder as records
+from .availability import default_pg_timeout, is_nccl_available
 from .engines.mpi import MpiEngine, import_mpi
 from .environment import placement
 from .errors import DistBackendError
@@ -23,14 +24,11 @@ from .stores import Store
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "destroy_process_group", "get_backend",
-    "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count",
-    "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group",
-    "is_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
-    "is_torchelastic_launched", "new_group", "new_subgroups", "new_subgroups_by_enumeration",
-    "split_group",
+    "get_backend_config", "get_global_rank", "get_group_rank", "get_node_local_rank",
+    "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
+    "init_process_group", "is_initialized", "is_torchelastic_launched", "new_group",
+    "new_subgroups", "new_subgroups_by_enumeration", "split_group",
 ]  # fmt: skip
-
-DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
 class UnknownBackendError(EdutorchError, ValueError):
@@ -61,7 +59,7 @@ class ProcessGroup:
         self.number, self.calls = number, 0
         self.group_desc = description or ("default_pg" if number == 0 else "undefined")
         self.group_name = str(number)
-        self.timeout = DEFAULT_TIMEOUT
+        self.timeout = default_pg_timeout
 
     def rank(self) -> int:
         """Return the rank of this process in the group."""
@@ -107,30 +105,6 @@ class World:
 
 world = World()
 world.groups = []
-
-
-def is_available() -> bool:
-    """Whether there can be process groups: the extra `dist` is installed.
-
-    >>> distributed.is_available() in (True, False)
-    True
-    """
-    return is_mpi_available()
-
-
-def is_mpi_available() -> bool:
-    """Whether the extra `dist` is installed."""
-    from importlib.util import find_spec
-
-    return find_spec("mpi4py") is not None
-
-
-is_gloo_available = is_mpi_available
-
-
-def is_nccl_available() -> bool:
-    """Whether NCCL can be used: there is a GPU."""
-    return not backends.is_unavailable("cuda")
 
 
 def is_initialized() -> bool:
@@ -185,7 +159,7 @@ def init_process_group(
     world.group_ids = itertools.count()
     engine = make_engine(communicator, name, device_id)
     GroupMember.WORLD = ProcessGroup(engine, range(world_size), name, next(world.group_ids))
-    GroupMember.WORLD.timeout = timeout or DEFAULT_TIMEOUT
+    GroupMember.WORLD.timeout = timeout or default_pg_timeout
     world.groups = [GroupMember.WORLD]
     atexit.register(mark_as_left)
 
@@ -341,6 +315,14 @@ def get_backend(group: Any = None) -> str:
     chosen = group_of(group, "get_backend")
     assert chosen is not None
     return Backend(chosen.backend)
+
+
+def get_backend_config(group: Any = None) -> str:
+    """Return which backend moves the tensors of which device, such as "cpu:gloo,cuda:nccl"."""
+    name = get_backend(group)
+    if ":" in name:
+        return name
+    return "cpu:gloo,cuda:nccl" if name == "undefined" else f"cpu:{name},cuda:{name}"
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:

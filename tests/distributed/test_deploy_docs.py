@@ -109,7 +109,7 @@ def test_the_shell_of_the_page_is_well_formed():
 
 
 def test_the_job_of_vertex_ai_is_yaml():
-    yaml = pytest.importorskip("yaml")
+    yaml = pytest.importorskip("yaml", reason="YAML is not read: pip install pyyaml")
     (text,) = re.findall(r"job\.yaml <<END\n(.*?)END\n", CLOUD, re.DOTALL)
     first, others = yaml.safe_load(text)["workerPoolSpecs"]
     assert (first["replicaCount"], others["replicaCount"]) == (1, 3)

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, ref
 
 from ...core.autograd.graph import reachable
 from ...core.tensor import Tensor
-from ...errors import InvalidValueError
+from ...errors import InvalidValueError, NotHereError
 from ...events import listen_backward
 from ...modes import current
 from ...nn.modules.module import Module
@@ -269,7 +269,9 @@ def check_options(others: dict[str, Any], device_ids: Sequence[Any] | None) -> N
         if name not in known:
             raise TypeError(f"DistributedDataParallel: unexpected argument {name!r}")
         if value:
-            raise NotImplementedError(f"DistributedDataParallel: {name} is not supported")
+            raise NotHereError(
+                "DistributedDataParallel", f"{name} is not supported", hint="leave it out"
+            )
     if device_ids is not None and len(device_ids) > 1:
         raise InvalidValueError(
             "DistributedDataParallel", "device_ids can only be None or contain a single element.",

@@ -8,6 +8,7 @@ from typing import Any
 from ... import ops
 from ...autograd import Function
 from ...core.tensor import Tensor
+from ...errors import NotHereError
 from .. import collectives
 from ..process_group import get_rank, get_world_size
 from ..reduce_op import ReduceOp
@@ -121,7 +122,10 @@ def all_to_all_single(
     Raises: NotImplementedError: parts of different sizes.
     """
     if output_split_sizes is not None or input_split_sizes is not None:
-        raise NotImplementedError("all_to_all_single: gradients flow through equal parts only")
+        raise NotHereError(
+            "all_to_all_single", "gradients flow through equal parts only",
+            hint="pad the parts to one size, and leave both split sizes out",
+        )  # fmt: skip
     return AllToAll.apply(input, group).reshape(output.shape)
 
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...errors import InvalidValueError
+from ...errors import InvalidValueError, NotHereError
 from ...fx._symbolic_trace import Tracer
 from ...fx.graph import Graph
 from ...fx.graph_module import GraphModule
@@ -117,9 +117,10 @@ def pipeline(
     True
     """
     if split_policy is not None:
-        raise NotImplementedError(
-            "pipeline: split_policy is not offered; name the submodules in split_spec"
-        )
+        raise NotHereError(
+            "pipeline", "split_policy is not supported",
+            hint="name the submodules at which a stage begins in split_spec",
+        )  # fmt: skip
     points = dict(split_spec or {})
     unknown = points.keys() - dict(module.named_modules()).keys()
     if unknown:
