@@ -267,7 +267,7 @@ def _(server: Running, _: Running) -> int:
 def _(server: Running, _: Running) -> int:
     start = time.monotonic()
     status = send_mood(server, 1, timeout=20_000).status_code
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
     return status
 
 

@@ -53,6 +53,10 @@ class Running(NamedTuple):
         return self.client.post(f"/v2/models/{model}/infer", json={"inputs": [entry]})
 
 
+# The rest of the tests waits for kernels to be compiled: a request would time out meanwhile.
+AS_A_USER = {"EDUTORCH_KERNELS": "beside"}
+
+
 @contextmanager
 def running(models: Path, *arguments: str, wait: bool = True) -> Iterator[Running]:
     """Start a server, and end it with SIGTERM.
@@ -78,7 +82,7 @@ def running(models: Path, *arguments: str, wait: bool = True) -> Iterator[Runnin
     with log_file.open("w") as logs:
         process = subprocess.Popen(
             [*command, *trusted, *arguments], stdout=subprocess.PIPE, stderr=logs, text=True,
-            cwd=ROOT, env={**os.environ, "PORT": ""},
+            cwd=ROOT, env={**os.environ, **AS_A_USER, "PORT": ""},
         )  # fmt: skip
     try:
         line = process.stdout.readline()  # type: ignore[union-attr]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -53,14 +54,13 @@ def test_reloads_under_load_drop_no_request(models):
         load = Load(server.url, ONE, 2, 4)
         end = time.monotonic() + 1.5
         reloads = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or reloads < 2:
             reloads += 1
             write_level(models, reloads)
             assert server.client.post("/v2/repository/models/level/load").status_code == 200
             assert level_of(server) == reloads
         report = load.result()
     assert set(report.statuses) == {200} and not report.broken and not report.refused
-    assert reloads > 1
 
 
 def test_what_changes_in_the_folder_is_loaded(models):
@@ -121,7 +121,14 @@ def test_a_model_that_fails_its_warm_up_is_never_served(models):
         assert server.client.get("/ping").status_code == 503
 
 
-def end(server, seconds: float = 10) -> None:
+def answers_of(server) -> int:
+    """Return how many requests the server has answered with 200."""
+    counted = re.findall(r'^edutorch_requests_total.*status="200".* (\S+)$',
+                         server.client.get("/metrics").text, re.MULTILINE)  # fmt: skip
+    return int(sum(map(float, counted)))
+
+
+def end(server, seconds: float = 30) -> None:
     """Send SIGTERM: the server ends with 0 within the time that is promised."""
     start = time.monotonic()
     server.process.terminate()
@@ -131,14 +138,14 @@ def end(server, seconds: float = 10) -> None:
 
 def test_sigterm_under_load_answers_all_that_was_accepted(tmp_path):
     write_mlp(tmp_path / "models")
-    with running(tmp_path / "models", "--drain", "0.5", "--log-level", "warning") as server:
+    with running(tmp_path / "models", "--drain", "0.5") as server:
         request = infer_request("mlp", np.zeros((1, 64)), "127.0.0.1")
         load = Load(server.url, request, 30, 16)
-        wait_until(lambda: "edutorch_batch_rows_count" in server.client.get("/metrics").text)
-        time.sleep(0.5)
+        wait_until(lambda: answers_of(server) > 100)  # however fast the machine is
         end(server)
         report = load.result()
-    assert set(report.statuses) == {200} and report.statuses[200] > 100
+    refused = [line for line in server.logs() if line.get("status") == 503]
+    assert set(report.statuses) == {200} and report.statuses[200] > 100, refused
     assert report.broken == [] and report.refused == 16
 
 

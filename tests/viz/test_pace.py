@@ -114,9 +114,11 @@ def test_the_first_second_is_sampled_whole():
 
 
 def test_an_open_gate_does_not_wait():
-    start = time.monotonic()
-    assert Gate().wait()
-    assert time.monotonic() - start < 0.05
+    waits = []
+    gate = Gate()
+    gate.rest = waits.append
+    assert gate.wait()
+    assert waits == []
 
 
 def later(action, seconds=0.15):
@@ -131,7 +133,7 @@ def test_resume_from_another_thread():
     timer = later(lambda: gate.command({"type": "resume"}))
     start = time.monotonic()
     assert gate.wait()
-    assert 0.1 < time.monotonic() - start < 2
+    assert time.monotonic() - start > 0.1
     timer.join()
 
 
@@ -163,9 +165,7 @@ def test_resume_forgets_steps_that_were_asked_for():
 def test_a_pause_that_no_page_answers_ends():
     gate = Gate()
     gate.pause()
-    start = time.monotonic()
     assert gate.wait(limit=0.2) is False
-    assert time.monotonic() - start < 1
     assert not gate.paused
 
 
