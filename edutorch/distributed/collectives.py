@@ -76,7 +76,10 @@ def begin(
     group.calls = number + 1
     dtype = "" if about is None else about._array.dtype.name
     size = 0 if about is None else about.numel()
-    place = recorder.begin(name, group.number, number, dtype, size) if recorder else 0
+    place = 0
+    if recorder is not None:
+        is_mpi_async = is_async and group.engine.name == "mpi"
+        place = recorder.begin(name, group.number, number, dtype, size, is_mpi_async)
 
     def complete() -> None:
         finish()

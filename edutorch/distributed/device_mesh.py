@@ -73,6 +73,7 @@ class DeviceMesh:
         self, device_type: str, ranks: np.ndarray, names: Sequence[str] | None, groups: list[Any]
     ) -> DeviceMesh:
         self.device_type, self._ranks = device_type, ranks
+        self._root: DeviceMesh = self  # of which this is a part
         self.mesh_dim_names = None if names is None else tuple(names)
         self._groups = groups
         position = np.argwhere(ranks == get_rank())
@@ -228,7 +229,9 @@ class DeviceMesh:
         order = [sorted(axes).index(axis) for axis in axes]
         ranks = self._ranks[tuple(place)].transpose(order)
         groups = [self._groups[axis] for axis in axes]
-        return object.__new__(DeviceMesh)._set(self.device_type, ranks, chosen, groups)
+        made = object.__new__(DeviceMesh)._set(self.device_type, ranks, chosen, groups)
+        made._root = self._root
+        return made
 
     def _flatten(self, mesh_dim_name: str | None = None, backend_override: Any = None) -> Any:
         """Return the mesh with one axis. All ranks of the job call it."""

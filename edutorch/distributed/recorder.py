@@ -24,8 +24,9 @@ __all__ = ["Call", "Recorder", "read_calls", "read_state"]
 
 CAPACITY = 256
 HEADER = struct.Struct("<8s I I I I Q d 64s")  # magic, rank, world, pid, state, calls, time, host
-ENTRY = struct.Struct("<Q I I Q d d 24s 16s 88s")  # number, group, complete, elements, times, texts
-MAGIC = b"edurec02"
+ENTRY = struct.Struct("<Q I I Q d d 24s 16s 88s")  # number, group, flags, elements, times, texts
+COMPLETE, ASYNC = 1, 2  # the flags
+MAGIC = b"edurec03"
 RUNNING, LEFT, FAILED = 0, 1, 2
 """The states of a process: at work; after `destroy_process_group` or its end; after an error."""
 
@@ -40,6 +41,7 @@ class Call:
         number: counts the collectives of this group in this process, from 0.
         group: the number of the group; 0 has all ranks.
         is_complete: whether it has returned.
+        is_async: whether it is one of MPI's that return at once, which meet only their like.
         name, dtype, elements: what it was called with.
         time, end: when it began and when its result was there, in seconds since 1970; 0: not yet.
         line: file and line of the caller.
@@ -48,6 +50,7 @@ class Call:
     number: int
     group: int
     is_complete: bool
+    is_async: bool
     elements: int
     time: float
     end: float
@@ -57,6 +60,7 @@ class Call:
 
     def __str__(self) -> str:
         what = f"{self.name} of {self.elements} {self.dtype}" if self.dtype else self.name
+        what += " with async_op=True" if self.is_async else ""
         return f"{what} (call {self.number} of group {self.group}, {self.line})"
 
 
@@ -89,13 +93,21 @@ class Recorder:
         )  # fmt: skip
         self.state = state
 
-    def begin(self, name: str, group: int, number: int, dtype: str, elements: int) -> int:
+    def begin(
+        self,
+        name: str,
+        group: int,
+        number: int,
+        dtype: str,
+        elements: int,
+        is_async: bool = False,
+    ) -> int:
         """Record that a collective begins. Returns its place, for `end`."""
         place = HEADER.size + self._calls % CAPACITY * ENTRY.size
         self._calls += 1
         ENTRY.pack_into(
-            self._memory, place, number, group, 0, elements, time.time(), 0.0, name.encode(),
-            dtype.encode(), caller().encode()[-88:],
+            self._memory, place, number, group, ASYNC if is_async else 0, elements, time.time(), 0.0,
+            name.encode(), dtype.encode(), caller().encode()[-88:],
         )  # fmt: skip
         struct.pack_into("<Q", self._memory, COUNT_OFFSET, self._calls)
         return place
@@ -103,11 +115,11 @@ class Recorder:
     def end(self, place: int) -> None:
         """Record that the collective of this place is complete."""
         struct.pack_into("<d", self._memory, place + END_OFFSET, time.time())
-        struct.pack_into("<I", self._memory, place + COMPLETE_OFFSET, 1)
+        self._memory[place + FLAGS_OFFSET] |= COMPLETE
 
 
 COUNT_OFFSET = struct.calcsize("<8s I I I I")
-COMPLETE_OFFSET, END_OFFSET = struct.calcsize("<Q I"), struct.calcsize("<Q I I Q d")
+FLAGS_OFFSET, END_OFFSET = struct.calcsize("<Q I"), struct.calcsize("<Q I I Q d")
 
 
 def caller() -> str:
@@ -153,9 +165,10 @@ def read_calls(path: Path) -> list[Call]:
 def _entries(data: bytes, positions: range) -> Iterator[Call]:
     for position in positions:
         place = HEADER.size + position % CAPACITY * ENTRY.size
-        number, group, complete, elements, *rest = ENTRY.unpack_from(data, place)
+        number, group, flags, elements, *rest = ENTRY.unpack_from(data, place)
+        states = bool(flags & COMPLETE), bool(flags & ASYNC)
         name, dtype, line = map(text, rest[2:])
-        yield Call(number, group, bool(complete), elements, rest[0], rest[1], name, dtype, line)
+        yield Call(number, group, *states, elements, rest[0], rest[1], name, dtype, line)
 
 
 def text(data: bytes) -> str:

@@ -10,6 +10,7 @@ CAUSES = {
     "shape": "called another collective than the others",
     "dtype": "called another collective than the others",
     "other": "called another collective than the others",
+    "async": "called another collective than the others",
     "leave": "left after 10 collectives",
     "skip": "left after 29 collectives",
     "stop": "has been stopped",

@@ -17,3 +17,8 @@ def test_ops_on_three_ranks():
 
 def test_a_gpt_in_parts_is_the_whole():
     assert "numbers on each rank" in check_ranks("tensor_parallel.py", ranks=2)
+
+
+@pytest.mark.slow
+def test_a_gpt_divided_by_tensor_parallel_and_fsdp():
+    check_ranks("tensor_parallel.py", ranks=4)

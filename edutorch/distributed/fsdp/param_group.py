@@ -7,6 +7,9 @@
 
 The gathered parameters are results of one function of the graph, `Gather`. Its backward runs when
 the gradients of all of them are complete.
+
+With tensor parallel, a parameter is divided already, and "all rows" are those of the own part. At
+rest, the axes of tensor parallel come first in its mesh: those of FSDP divide the parts further.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class ParamGroup:
         mixed: the dtypes.
         offload: whether parts are in the memory of the host.
 
-    Raises: DistError: a parameter without axes, or one that is a DTensor already.
+    Raises: DistError: a parameter without axes, or one that is divided along the same mesh.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class ParamGroup:
         self.axis = mesh.ndim - 1
         self.parts, self.here = mesh.size(self.axis), mesh.get_local_rank(self.axis)
         self.owners = [owners for _, owners in named]
+        self.specs = [p._spec if isinstance(p, DTensor) else None for p, _ in named]
+        self.shapes = [tuple(map(int, local_of(parameter).shape)) for parameter, _ in named]
         self.parameters = [self.shard(parameter, owners) for parameter, owners in named]
         self.full: list[Any] | None = None  # the gathered arrays
         self.depth = 0  # of calls of the module inside of one another
@@ -69,23 +74,22 @@ class ParamGroup:
     def shard(self, parameter: Parameter, owners: list[Owner]) -> Any:
         """Return this rank's rows of a parameter as a parameter of its own."""
         name = owners[0][1]
-        if isinstance(parameter, DTensor):
-            raise DistError(
-                "fully_shard", f"parameter {name!r} is a DTensor already",
-                {"placements": parameter.placements},
-                "tensor parallel together with FSDP is not supported",
-            )  # fmt: skip
         if not parameter.ndim:
             raise DistError(
                 "fully_shard", f"fully_shard doesn't support scalar parameters. Change {name} "
                 "to a 1D tensor with numel equal to 1.",
             )  # fmt: skip
-        start, stop = chunk_bounds(parameter.shape[0], self.parts, self.here)
-        local = parameter.detach()[start:stop].clone()
+        whole = local_of(parameter)
+        start, stop = chunk_bounds(whole.shape[0], self.parts, self.here)
+        local = whole.detach()[start:stop].clone()
         if isinstance(self.offload, CPUOffloadPolicy):
             local = local.to("cpu")
-        copies: tuple[Placement, ...] = (Replicate(),) * self.axis
-        spec = Spec(self.mesh, (*copies, Shard(0)), tuple(parameter.shape))
+        placements: tuple[Placement, ...] = (*(Replicate(),) * self.axis, Shard(0))
+        mesh = self.mesh
+        if isinstance(parameter, DTensor):
+            mesh = joined_mesh(name, parameter, mesh)
+            placements = (*parameter.placements, *placements)
+        spec = Spec(mesh, placements, tuple(parameter.shape))
         return Parameter(wrap_local(local, spec), parameter.requires_grad)
 
     def install(self, tensors: Sequence[Tensor]) -> None:
@@ -117,7 +121,7 @@ class ParamGroup:
 
     def part_size(self, index: int) -> int:
         """Return how many elements each rank sends of a parameter, padding included."""
-        first, *rest = self.parameters[index].shape
+        first, *rest = self.shapes[index]
         return -(-first // self.parts) * int(np.prod(rest, dtype=np.int64))
 
     def device(self) -> Any:
@@ -151,7 +155,7 @@ class ParamGroup:
         rows = received._array.reshape(self.parts, -1)
         start = 0
         for index, size in zip(indices, sizes, strict=True):
-            first, *rest = self.parameters[index].shape
+            first, *rest = self.shapes[index]
             block = rows[:, start : start + size]
             whole = block.reshape(-1)[: first * int(np.prod(rest, dtype=np.int64))]
             # A copy, so that nothing else of the message stays in memory.
@@ -176,7 +180,10 @@ class ParamGroup:
         self.free()  # they may be older than the last step
         self.follow_module()
         locals_ = [parameter._local_tensor for parameter in self.parameters]
-        self.install(Gather.apply(self, *locals_))
+        whole = zip(Gather.apply(self, *locals_), self.specs, strict=True)
+        self.install(
+            [tensor if spec is None else wrap_local(tensor, spec) for tensor, spec in whole]
+        )
         self.depth += 1
         try:
             with packing(self, current().saving) if current().grad and reshards else no_packing():
@@ -248,6 +255,31 @@ class ParamGroup:
             part = received[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
             yield part.to(dtype=parameter.dtype, device=parameter.device)
             start += size
+
+
+def local_of(parameter: Tensor) -> Tensor:
+    """Return what this rank has of a parameter before FSDP divides it."""
+    return parameter._local_tensor if isinstance(parameter, DTensor) else parameter
+
+
+def joined_mesh(name: str, parameter: DTensor, mesh: DeviceMesh) -> DeviceMesh:
+    """Return the mesh with the axes that divide a parameter already, and those of FSDP.
+
+    Raises: DistError: they are not other axes of one mesh, or the parameter is a sum in parts.
+    """
+    earlier = parameter.device_mesh
+    names = (*(earlier.mesh_dim_names or ()), *(mesh.mesh_dim_names or ()))
+    is_one_mesh = earlier._root is mesh._root and len(names) == earlier.ndim + mesh.ndim
+    if not is_one_mesh or len(set(names)) < len(names) or any(
+        placement.is_partial() for placement in parameter.placements
+    ):  # fmt: skip
+        raise DistError(
+            "fully_shard", f"parameter {name!r} is a DTensor already",
+            {"placements": parameter.placements, "its mesh": earlier, "mesh": mesh},
+            "with tensor parallel: mesh = init_device_mesh(…, mesh_dim_names=('dp', 'tp')), "
+            "parallelize_module(model, mesh['tp'], …), then fully_shard(model, mesh=mesh['dp'])",
+        )  # fmt: skip
+    return mesh._root[names]
 
 
 class Gather(Function):

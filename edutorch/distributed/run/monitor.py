@@ -139,8 +139,7 @@ class Monitor:
                 if call.name not in SAME_SIZE and call.name != "barrier":
                     continue
                 other_rank, other = calls.setdefault((call.group, call.number), (rank.number, call))
-                is_same_size = call.elements == other.elements or call.name not in SAME_SIZE
-                if call.name == other.name and call.dtype == other.dtype and is_same_size:
+                if facts_of(call) == facts_of(other):
                     continue
                 odd = odd_one([r.calls for r in ranks], [r.number for r in ranks], call)
                 cause = "called another collective than the others, at the same place"
@@ -183,10 +182,16 @@ def with_host(fault: Fault, ranks: Sequence[Rank]) -> Fault:
     return replace(fault, host=hosts[0] if hosts else "")
 
 
+def facts_of(call: Call) -> tuple[object, ...]:
+    """Return what has to be the same in the calls of all ranks."""
+    elements = call.elements if call.name in SAME_SIZE else None
+    return call.name, call.dtype, call.is_async, elements
+
+
 def odd_one(calls: Sequence[Sequence[Call]], members: Sequence[int], call: Call) -> int | None:
     """Return the rank whose call differs from those of all others; None if there are several."""
     same_place = {
-        number: next(((c.name, c.dtype, c.elements) for c in made
+        number: next((facts_of(c) for c in made
                       if (c.group, c.number) == (call.group, call.number)), None)
         for number, made in zip(members, calls, strict=True)
     }  # fmt: skip

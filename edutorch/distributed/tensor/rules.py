@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ...core.op import Op
 from .dispatch import RULES, Call, Candidate
+from .layer_rules import LAYER_RULES
 from .placement_types import Partial, Placement, Replicate, Shard
 from .redistribution import Spec
 from .view_rules import VIEW_RULES
@@ -18,8 +19,30 @@ __all__ = ["rule_of"]
 
 Rule = Callable[[Call], list[Candidate]]
 
-LINEAR = {"neg", "positive", "clone", "convert_dtype", "to_device", "contiguous"}
+LINEAR = {"neg", "positive", "clone", "convert_dtype", "to_device", "contiguous", "real", "imag"}
 """Elementwise ops of one tensor for which f(a + b) = f(a) + f(b)."""
+
+ELEMENTWISE = {"bce_forward", "bce_with_logits_forward", "complex", "polar", *LINEAR}
+"""Elementwise ops besides those whose family broadcasts."""
+
+WHOLE = {
+    "cholesky",
+    "det",
+    "eig_forward",
+    "eigh_forward",
+    "inv",
+    "lu_factor_forward",
+    "matrix_exp",
+    "median_forward",
+    "pinv_forward",
+    "qr_forward",
+    "roll",
+    "slogdet_forward",
+    "solve_forward",
+    "solve_triangular_forward",
+    "svd_forward",
+}
+"""Ops that need the whole of their inputs."""
 
 NAMED_AXES = {"linear", "mm", "bmm", "mv", "dot", "outer"}
 """Products whose rule is their `contract`."""
@@ -29,10 +52,12 @@ def rule_of(op: Op) -> Rule | None:
     """Return the rule of an op; None: it has none."""
     if op.name in RULES:
         return RULES[op.name]
-    if op.family.broadcasts or op.name in LINEAR:
+    if op.family.broadcasts or op.name in ELEMENTWISE:
         return elementwise
     if op.family.reduces:
         return reduction
+    if op.name in WHOLE:
+        return lambda call: []
     if op.name in NAMED_AXES and op.contract is not None:
         return lambda call: product(call, op.contract.terms, op.contract.output.split())
     return None
@@ -48,7 +73,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-RULES.update(VIEW_RULES)
+RULES.update(VIEW_RULES | LAYER_RULES)
 
 
 def shard_of(spec: Spec | None, dim: int, ndim: int) -> Placement | None:
@@ -110,7 +135,7 @@ def reduction(call: Call) -> list[Candidate]:
     return candidates
 
 
-@rule("softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp")
+@rule("softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp", "sort_forward", "cum_minmax")
 def along_one_axis(call: Call) -> list[Candidate]:
     """Every other axis may be divided."""
     (spec,) = call.inputs
@@ -205,6 +230,15 @@ def usable(candidates: Sequence[Candidate], terms: Sequence[Sequence[str]]) -> l
         ]  # fmt: skip
         result.append(not any(name.startswith("one") for name in divided))
     return result
+
+
+@rule("einsum_forward")
+def einsum(call: Call) -> list[Candidate]:
+    """As the equation names the axes, of one or two operands; no axis occurs twice in a term."""
+    inputs, arrow, output = str(call.settings["equation"]).replace(" ", "").partition("->")
+    terms = [list(term) for term in inputs.split(",")]
+    is_plain = arrow and "." not in inputs and all(len(set(t)) == len(t) for t in terms)
+    return product(call, terms, list(output)) if is_plain and len(terms) <= 2 else []
 
 
 @rule("index_select")

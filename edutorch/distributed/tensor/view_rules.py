@@ -23,6 +23,13 @@ def moving(pairs: Callable[[Call], Pairs]) -> Callable[[Call], list[Candidate]]:
     return rule
 
 
+def complex_view(call: Call) -> list[Candidate]:
+    """All axes but that of the two parts. The parts of a sum are the sums of the parts."""
+    ndim = min(len(shape_in(call)), len(call.output))
+    shards = [Candidate((Shard(dim),), Shard(dim)) for dim in range(ndim)]
+    return shards + [Candidate((p,), p) for p in (Partial(), Partial("avg"))]
+
+
 def shape_in(call: Call) -> tuple[int, ...]:
     spec = call.inputs[0]
     assert spec is not None
@@ -37,6 +44,12 @@ def transposed(call: Call) -> Pairs:
     if ndim:
         axes[a], axes[b] = axes[b], axes[a]
     return [(old, new) for new, old in enumerate(axes)]
+
+
+def turned(call: Call) -> Pairs:
+    """`t`: rows and columns change places, where there are both."""
+    ndim = len(shape_in(call))
+    return [(dim, ndim - 1 - dim) for dim in range(ndim)]
 
 
 def permuted(call: Call) -> Pairs:
@@ -159,5 +172,7 @@ VIEW_RULES = {
     "reshape": moving(reshaped), "expand": moving(expanded), "unsqueeze": moving(unsqueezed),
     "squeeze": moving(squeezed), "split": moving(kept_but_dim), "narrow": moving(kept_but_dim),
     "select": moving(selected), "unbind": moving(selected), "getitem": moving(indexed),
+    "t": moving(turned), "split_with_sizes": moving(kept_but_dim),
+    "view_as_complex": complex_view, "view_as_real": complex_view,
     "flip": moving(lambda call: []), "cat": joined, "stack": stacked,
 }  # fmt: skip

@@ -458,7 +458,7 @@ def run_conv_transpose(
     arrays = {"input": input._array, "weight": weight._array}
     check_same_dtype(op, arrays if bias is None else {**arrays, "bias": bias._array})
     channels = weight.shape[1] * groups
-    if bias is not None and bias._array.shape != (channels,):
+    if bias is not None and bias.shape != (channels,):
         raise ShapeError(
             op, f"bias needs one number for each of {channels} output channels",
             {"weight": tuple(weight.shape), "bias": tuple(bias.shape)},

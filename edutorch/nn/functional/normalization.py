@@ -430,12 +430,14 @@ def check_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
     Args:
         parameters: the running mean, the running variance, weight and bias.
     """
-    count = input._array.shape[1]
+    count = (input._array.shape[1],)
     for index, parameter in enumerate(parameters):
-        if parameter is not None and parameter._array.shape != (count,):
+        if parameter is None or parameter._array.shape == count:
+            continue
+        if parameter.shape != input.shape[1:2]:  # (of a DTensor, the array is only a part)
             name = ("running_mean", "running_var", "weight", "bias")[index]
             raise ShapeError(
-                op, f"`{name}` needs one number for each of {count} channels",
+                op, f"`{name}` needs one number for each of {input.shape[1]} channels",
                 {"input": tuple(input.shape), name: tuple(parameter.shape)},
             )  # fmt: skip
 

@@ -24,6 +24,9 @@ for number in range(30):
             x = x.double()
         if what == "other":
             dist.broadcast(x, 0)
+        if what == "async":
+            dist.all_reduce(x, async_op=True).wait()
+            continue
         if what == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         if what == "pause":

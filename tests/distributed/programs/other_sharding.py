@@ -43,6 +43,13 @@ def tensor_parallel(model):
     return parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
 
 
+def both(model):
+    tp = 2 - size % 2
+    grid = init_device_mesh("cpu", (size // tp, tp), mesh_dim_names=("dp", "tp"))
+    parallelize_module(model, grid["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    return fully_shard(model, mesh=grid["dp"])
+
+
 def make(wrap, seed):
     torch.manual_seed(seed)
     model = wrap(nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 5)))
@@ -64,7 +71,7 @@ def whole(model):
     return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
 
 
-ways = (ddp, fsdp, tensor_parallel)
+ways = (ddp, fsdp, tensor_parallel, both)
 for way in ways:
     place = f"{folder}/{way.__name__}"
     if what == "save":

@@ -7,6 +7,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel, PrepareModuleInput, PrepareModuleOutput, RowwiseParallel, SequenceParallel,
@@ -124,24 +125,48 @@ def whole(tensor):
 
 alone = copy.deepcopy(start)
 wanted, gradients = train(alone, False)
-for plan in (PLAIN, SEQUENCE):
+
+
+def check(tp, dp, plan):
+    """Train a copy that is divided along one mesh or two, and compare it with `alone`."""
     model = copy.deepcopy(start)
     for block in model.blocks:
-        block.attention.parts = size
-    parallelize_module(model, mesh, plan)
+        block.attention.parts = tp.size()
+    parallelize_module(model, tp, plan)
+    if dp is not None:
+        for block in model.blocks:
+            fully_shard(block, mesh=dp)
+        fully_shard(model, mesh=dp)
     divided = [p for p in model.parameters() if isinstance(p, DTensor)]
-    found, found_gradients = train(model, True)
-    assert max(abs(a - b) for a, b in zip(found, wanted)) <= 1e-5, (found, wanted)
+    seen, seen_gradients = train(model, True)
+    assert max(abs(a - b) for a, b in zip(seen, wanted)) <= 1e-5, (seen, wanted)
     for name, g in gradients.items():
-        assert (found_gradients[name] - g).abs().max() <= 1e-5, name
+        assert (seen_gradients[name] - g).abs().max() <= 1e-5, name
     for (name, p), q in zip(model.named_parameters(), alone.parameters()):
         assert (whole(p) - q).abs().max() <= 1e-5, name
     here = sum(p._local_tensor.numel() for p in divided)
     if rank == 0:
         print(f"{here} of {sum(p.numel() for p in divided)} numbers on each rank")
 
+
+# As many ranks share the heads as divide them, and as many groups of ranks the parameters.
+meshes = [] if HEADS % size else [(mesh, None)]
+for dp_size in (n for n in range(1, size + 1) if size % n == 0 and HEADS % (size // n) == 0):
+    grid = init_device_mesh("cpu", (dp_size, size // dp_size), mesh_dim_names=("dp", "tp"))
+    meshes.append((grid["tp"], grid["dp"]))
+for plan in (PLAIN, SEQUENCE):
+    for tp, dp in meshes:
+        check(tp, dp, plan)
+
 pair = PrepareModuleOutput(output_layouts=Shard(0), desired_output_layouts=Replicate())
 layer = parallelize_module(nn.Identity(), mesh, pair)
+refused = parallelize_module(nn.Linear(4, 4), mesh, ColwiseParallel())
+try:
+    fully_shard(refused, mesh=init_device_mesh("cpu", (size,), mesh_dim_names=("dp",)))
+except RuntimeError as error:
+    assert "is a DTensor already" in str(error) and "mesh['dp']" in str(error), error
+else:
+    raise AssertionError
 assert layer(torch.full((1,), float(rank))).tolist() == list(range(size))
 try:
     parallelize_module(nn.LayerNorm(2), mesh, ColwiseParallel())

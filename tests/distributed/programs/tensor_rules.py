@@ -114,6 +114,44 @@ check("nll, summed", lambda a, t: F.cross_entropy(a, t, reduction="sum"), x,
 check("mse", F.mse_loss, random(4, 2), random(4, 2))
 check("attention", lambda q, k, u: F.softmax(q @ k.transpose(-2, -1), -1) @ u,
       random(2, 2, 3, 4), random(2, 2, 3, 4), random(2, 2, 3, 4))  # fmt: skip
+q, k, u = random(2, 3, 4, 2), random(2, 3, 4, 2), random(2, 3, 4, 2)
+check(
+    "attention as one op",
+    lambda *all: F.scaled_dot_product_attention(*all, is_causal=True),
+    q,
+    k,
+    u,
+)
+angles = torch.polar(torch.ones(4, 2), torch.arange(8.0).view(4, 2))
+
+
+def rotate(a):
+    parts = torch.view_as_complex(a.reshape(*a.shape[:-1], -1, 2))
+    turns = distribute_tensor(angles, mesh) if isinstance(a, DTensor) else angles
+    return torch.view_as_real(parts * turns).flatten(2)
+
+
+check("rotary embedding", rotate, random(3, 4, 4))
+check("conv2d", lambda a, f: F.conv2d(a, f, padding=1), random(2, 3, 4, 4), random(4, 3, 3, 3))
+check("conv2d with a bias", F.conv2d, random(2, 2, 3, 3), random(3, 2, 2, 2), random(3))
+check(
+    "conv2d in groups",
+    lambda a, f: F.conv2d(a, f, groups=2),
+    random(2, 4, 3, 3),
+    random(4, 2, 2, 2),
+)
+check("conv1d", F.conv1d, random(2, 3, 5), random(4, 3, 2))
+check("pools", lambda a: F.max_pool2d(a, 2) + F.avg_pool2d(a, 2), random(3, 2, 4, 4))
+check("pad", lambda a: F.pad(a, (1, 2)), random(3, 2, 4))
+check("group_norm", lambda a, c, d: F.group_norm(a, 2, c, d), random(3, 4, 2), random(4), random(4))
+check("tril", torch.tril, random(3, 2, 4))
+check("einsum", lambda a, c: torch.einsum("bij,bkj->bik", a, c), random(2, 3, 4), random(2, 2, 4))
+check("einsum, summed", lambda a, c: torch.einsum("ij,kl->j", a, c), random(2, 3), random(2, 2))
+check("sort", lambda a: a.sort(1).values, x)
+check("bce", F.binary_cross_entropy_with_logits, random(4, 2), random(4, 2))
+check("inv", torch.linalg.inv, random(3, 3) + 4 * torch.eye(3))
+check("t", lambda a: a.t() * 2, x)
+check("split", lambda a: torch.cat([p * (i + 1) for i, p in enumerate(a.split([1, 3], 1))], 1), x)
 check("masked_fill", lambda a: a.masked_fill(a < 0, 0.5), x)
 check("double", lambda a: a.double().float(), x)
 
@@ -195,8 +233,8 @@ parts.zero_().add_(1).mul_(distribute_tensor(drawn, mesh))
 assert (parts.full_tensor() - drawn).abs().max() == 0
 
 for call, words in (
-    (lambda: torch.sort(distribute_tensor(x, mesh, [Shard(0)])),
-     ("sort", "Shard(dim=0)", "redistribute")),
+    (lambda: torch.mode(distribute_tensor(x, mesh, [Shard(0)])),
+     ("mode", "Shard(dim=0)", "redistribute")),
     (lambda: distribute_tensor(x, mesh, [Shard(0)]).transpose_(0, 1), ("transpose_",)),
     (lambda: distribute_tensor(x, mesh, [Shard(0)]).__setitem__(0, 1.0), ("__setitem__",)),
     (lambda: distribute_tensor(x, mesh, [Shard(0)]) + y, ("add", "mixed", "distribute_tensor")),

@@ -66,12 +66,12 @@ class TargetShapeError(ShapeError, ValueError):
     """A target does not have the shape of the input. PyTorch raises a ValueError here."""
 
 
-def check_same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> None:
+def check_same_shape(op: str, input: Tensor, target: Tensor, stretch: bool = True) -> None:
     """Warn if the shapes differ and broadcast: samples would be compared with other samples."""
-    if input.shape == target.shape:
-        return
+    if input._array.shape == target._array.shape or input.shape == target.shape:
+        return  # (of a DTensor, the array is only a part)
     shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
-    one_axis = len(input.shape) != len(target.shape) and input.size == target.size
+    one_axis = len(input.shape) != len(target.shape) and input.numel() == target.numel()
     hint = "target.reshape_as(input)" if one_axis else "give both the same shape"
     if not stretch:
         raise TargetShapeError(op, "input and target must have the same shape", shapes, hint)

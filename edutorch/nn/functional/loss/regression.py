@@ -104,7 +104,7 @@ def broadcast_pair(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tens
     if input._array.shape == target._array.shape:
         return input, target
     if input.shape != target.shape:  # (of a DTensor, the arrays are only parts)
-        check_same_shape(op, input._array, target._array)
+        check_same_shape(op, input, target)
     if min(input.ndim, target.ndim):
         return input, target
     input, target = broadcast_tensors(input, target)
@@ -238,7 +238,7 @@ def binary_cross_entropy(
     tensor(0.6931)
     """
     reduction = resolve_reduction(size_average, reduce, reduction)
-    check_same_shape("binary_cross_entropy", input._array, target._array, stretch=False)
+    check_same_shape("binary_cross_entropy", input, target, stretch=False)
     if input.device.type == "cpu" and input.numel():  # the check would synchronise a GPU
         hint = (
             "for scores (logits) use binary_cross_entropy_with_logits, "
@@ -283,7 +283,7 @@ def binary_cross_entropy_with_logits(
     tensor(0.6931)
     """
     reduction = resolve_reduction(size_average, reduce, reduction)
-    check_same_shape("binary_cross_entropy_with_logits", input._array, target._array, stretch=False)
+    check_same_shape("binary_cross_entropy_with_logits", input, target, stretch=False)
     if input._node.__class__ in PROBABILITY_NODES:
         warn_of_probabilities(
             "binary_cross_entropy_with_logits", PROBABILITY_NODES[input._node.__class__]
