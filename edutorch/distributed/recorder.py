@@ -106,7 +106,7 @@ class Recorder:
         place = HEADER.size + self._calls % CAPACITY * ENTRY.size
         self._calls += 1
         ENTRY.pack_into(
-            self._memory, place, number, group, ASYNC if is_async else 0, elements, time.time(), 0.0,
+            self._memory, place, number, group, ASYNC * is_async, elements, time.time(), 0.0,
             name.encode(), dtype.encode(), caller().encode()[-88:],
         )  # fmt: skip
         struct.pack_into("<Q", self._memory, COUNT_OFFSET, self._calls)

@@ -36,9 +36,18 @@ from ..utils.process import (
     release_interrupts,
 )
 from . import fused
-from .device_number import check_capture, is_on_device
+from .device_number import check_capture
 from .fused import FusedKernel
-from .update_rule import Group, State, Values, update_arrays, update_recorded, update_unless
+from .update_rule import (
+    Group,
+    State,
+    Values,
+    place_state,
+    prepare_state,
+    update_arrays,
+    update_recorded,
+    update_unless,
+)
 
 __all__ = [
     "Optimizer", "OptimizerHooks", "register_optimizer_step_post_hook",
@@ -295,17 +304,8 @@ class Optimizer(OptimizerHooks):
 
     def step_param(self, group: Group, param: Tensor, grad: Array, location: CodeLocation) -> None:
         """Update one parameter, and record the write with the user's code location."""
-        state = self.state.get(param)
-        if not state:
-            if group.get("capturable") and param.device.type == "cpu":
-                raise AssertionError(
-                    "If capturable=True, params and state_steps must be on supported devices: "
-                    "['cuda']. A CPU has no graphs to capture: leave capturable out."
-                )
-            state = self.init_state(group, param)
-        is_counted_there = self.found_inf is not None or group.get("capturable")
-        if is_counted_there and "step" in state and self.can_count_on_device(param):
-            state["step"] = state["step"].to(param.device)
+        is_first = not self.state.get(param)
+        state = prepare_state(self, group, param)
         if group.get("differentiable"):
             update_recorded(self.update, group, param, state)
         elif self.found_inf is not None:
@@ -316,11 +316,7 @@ class Optimizer(OptimizerHooks):
             update_arrays(self.update, group, param._array, grad, state)
             param._bump(location)
         if state:  # an empty state is left out of the state_dict
-            self.state[param] = state
-
-    def can_count_on_device(self, param: Tensor) -> bool:
-        """Return True if the rule can use a step count that only the device knows."""
-        return self._step_supports_amp_scaling and is_on_device(param._array)
+            self.state[param] = place_state(param, state) if is_first else state
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset all gradients to None, or to zeros: backward accumulates into them."""

@@ -24,7 +24,10 @@ from ..modes import enable_grad
 from ..ops import tensor, view_as_complex, view_as_real
 from .device_number import DeviceNumber, factor_for, is_on_device, number_of
 
-__all__ = ["Group", "State", "Values", "update_arrays", "update_recorded", "update_unless"]
+__all__ = [
+    "Group", "State", "Values", "place_state", "prepare_state", "update_arrays",
+    "update_recorded", "update_unless",
+]  # fmt: skip
 
 Group = dict[str, Any]
 """A group of parameters and its settings, by their names."""
@@ -86,6 +89,43 @@ def update_on_card(rule: Rule, group: Group, param: Array, grad: Array, state: S
             as_real(tensor._array)[...] = value
         else:  # created by this step
             state[name] = wrap(view_as_complex(value) if is_complex else value)
+
+
+def prepare_state(optimizer: Any, group: Group, param: Tensor) -> State:
+    """Return the state of a parameter, made where there is none.
+
+    Its step count is where the rule needs it: on the device, if only that knows of skipped steps.
+
+    Raises: AssertionError: a step on the CPU is to be captured.
+    """
+    state = optimizer.state.get(param)
+    if not state:
+        if group.get("capturable") and param.device.type == "cpu":
+            raise AssertionError(
+                "If capturable=True, params and state_steps must be on supported devices: "
+                "['cuda']. A CPU has no graphs to capture: leave capturable out."
+            )
+        state = optimizer.init_state(group, param)
+    is_counted_there = optimizer.found_inf is not None or group.get("capturable")
+    can_count_there = is_counted_there and optimizer._step_supports_amp_scaling
+    if can_count_there and "step" in state and is_on_device(param._array):
+        state["step"] = state["step"].to(param.device)
+    return state
+
+
+def place_state(param: Any, state: State) -> State:
+    """Return a state whose tensors are distributed as the parameter is, if it is a DTensor.
+
+    What a rule computes from a gradient, as the momentum of SGD, is a part like the gradient.
+    """
+    if not hasattr(param, "same_layout"):
+        return state
+    return {
+        name: param.same_layout(value)
+        if type(value) is Tensor and value.shape == param._array.shape and param.ndim
+        else value
+        for name, value in state.items()
+    }
 
 
 def update_rows(rule: Rule, group: Group, param: Tensor, grad: Any, state: State) -> None:

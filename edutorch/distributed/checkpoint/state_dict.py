@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -319,16 +319,22 @@ def get_optimizer_state_dict(
     result: dict[str, Any] = {"state": {}, "param_groups": []}
     for optimizer in listed(optimizers):
         start_state(optimizer)
-        saved = optimizer.state_dict()
-        order = ordered_names(optimizer, names)
-        for index, state in saved["state"].items():
-            result["state"][order[index]] = state
-        for group in saved["param_groups"]:
-            result["param_groups"].append(
-                {**group, "params": [order[index] for index in group["params"]]}
-            )
+        named = by_names(optimizer.state_dict(), ordered_names(optimizer, names))
+        result["state"] |= named["state"]
+        result["param_groups"] += named["param_groups"]
     result = convert(result, options)
     return flatten_optimizer(result) if options.flatten_optimizer_state_dict and result else result
+
+
+def by_names(state_dict: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    """Return the state dict of an optimizer by the names of its parameters, not their numbers."""
+    groups = state_dict["param_groups"]
+    return {
+        "state": {order[index]: state for index, state in state_dict["state"].items()},
+        "param_groups": [
+            {**group, "params": [order[index] for index in group["params"]]} for group in groups
+        ],
+    }
 
 
 def listed(optimizers: Optimizers) -> list[Optimizer]:
@@ -412,26 +418,36 @@ def set_optimizer_state_dict(
     if "param_groups" not in source_dict:
         source_dict = unflatten_optimizer(source_dict)
     names = parameter_names(model)
-    groups = {name: group for group in source_dict["param_groups"] for name in group["params"]}
     for optimizer in listed(optimizers):
-        order = ordered_names(optimizer, names)
-        missing = [name for name in order if name not in groups]
-        if missing and options.strict:
-            raise mismatch_error("the state dict of the optimizer", missing, (), ())
-        saved = optimizer.state_dict()
-        for group in saved["param_groups"]:
-            settings = groups.get(order[group["params"][0]], {}) if group["params"] else {}
-            group.update({key: value for key, value in settings.items() if key != "params"})
-        parameters = {names[id(p)]: p for g in optimizer.param_groups for p in g["params"]}
-        saved["state"] = {
-            index: {
-                key: as_part(value, parameters[name])
-                for key, value in source_dict["state"][name].items()
-            }
-            for index, name in enumerate(order)
-            if name in source_dict["state"]
+        optimizer.load_state_dict(by_numbers(source_dict, optimizer, names, options.strict))
+
+
+def by_numbers(
+    state_dict: Mapping[str, Any], optimizer: Optimizer, names: Mapping[int, str], strict: bool
+) -> dict[str, Any]:
+    """Return what an optimizer loads, from a state dict by names: see `by_names`.
+
+    Raises: CheckpointException: if `strict`, a parameter has no entry in it.
+    """
+    groups = {name: group for group in state_dict["param_groups"] for name in group["params"]}
+    order = ordered_names(optimizer, names)
+    missing = [name for name in order if name not in groups]
+    if missing and strict:
+        raise mismatch_error("the state dict of the optimizer", missing, (), ())
+    saved = optimizer.state_dict()
+    for group in saved["param_groups"]:
+        settings = groups.get(order[group["params"][0]], {}) if group["params"] else {}
+        group.update({key: value for key, value in settings.items() if key != "params"})
+    parameters = {names[id(p)]: p for g in optimizer.param_groups for p in g["params"]}
+    saved["state"] = {
+        index: {
+            key: as_part(value, parameters[name])
+            for key, value in state_dict["state"][name].items()
         }
-        optimizer.load_state_dict(saved)
+        for index, name in enumerate(order)
+        if name in state_dict["state"]
+    }
+    return saved
 
 
 def as_part(value: Any, parameter: Any) -> Any:

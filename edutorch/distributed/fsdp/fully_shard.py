@@ -37,6 +37,7 @@ class FSDPState:
     ) -> None:
         self.group, self.reshards, self.mixed = group, reshards, mixed
         self.held: Any = None  # the context of `unshard()`
+        self.next_in_forward: list[ParamGroup] = []  # gathered while this module computes
 
 
 class FSDPModule(Module):
@@ -90,16 +91,31 @@ class FSDPModule(Module):
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
-    def set_modules_to_forward_prefetch(self, modules: Sequence[Module]) -> None:
-        """Accepted: parameters are gathered when they are needed."""
+    def set_modules_to_forward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
+        """Begin to gather the parameters of these modules while this one computes in forward."""
+        self._fsdp.next_in_forward = groups_of("set_modules_to_forward_prefetch", modules)
 
-    def set_modules_to_backward_prefetch(self, modules: Sequence[Module]) -> None:
-        """Accepted: parameters are gathered when they are needed."""
+    def set_modules_to_backward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
+        """Begin to gather the parameters of these modules while this one computes in backward."""
+        later = groups_of("set_modules_to_backward_prefetch", modules)
+        if self._fsdp.group is not None:
+            self._fsdp.group.next_in_backward = later
 
     def _states(self, recurse: bool) -> Iterator[FSDPState]:
         for module in self.modules() if recurse else (self,):
             if isinstance(module, FSDPModule):
                 yield module._fsdp
+
+
+def groups_of(name: str, modules: Sequence[FSDPModule]) -> list[ParamGroup]:
+    """Return the parameters of modules.
+
+    Raises: TypeError: a module has not been divided.
+    """
+    for module in modules:
+        if not isinstance(module, FSDPModule):
+            raise TypeError(f"{name}: {type(module).__name__} is no FSDPModule: call fully_shard")
+    return [module._fsdp.group for module in modules if module._fsdp.group is not None]
 
 
 class UnshardHandle:
@@ -119,6 +135,8 @@ def running(module: FSDPModule) -> Iterator[None]:
         with ExitStack() as stack:
             if state.group is not None:
                 stack.enter_context(state.group.unsharded(reshards))
+            for group in state.next_in_forward:
+                group.prefetch()
             yield
     finally:
         RUNNING.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from ...core.tensor import Tensor
 from ...modes import no_grad
 from ...nn.modules.module import Module
 from ...nn.utils.clip_grad import clip_grad_norm_
+from ...optim.optimizer import Optimizer
 from ..collectives import broadcast
 from ..device_mesh import DeviceMesh, default_device_type
 from ..environment import placement
@@ -18,14 +20,17 @@ from ..errors import DistError
 from ..process_group import ProcessGroup, get_rank, get_world_size, group_of
 from ..tensor.dtensor import DTensor
 from .fully_shard import FSDPModule, fully_shard
+from .optim_state import named_state, numbered_state, rekey
 from .policies import (
     BackwardPrefetch,
     CPUOffload,
     CPUOffloadPolicy,
+    FullOptimStateDictConfig,
     FullStateDictConfig,
     MixedPrecision,
     MixedPrecisionPolicy,
     OffloadPolicy,
+    OptimStateDictConfig,
     ShardedStateDictConfig,
     ShardingStrategy,
     StateDictConfig,
@@ -55,8 +60,9 @@ class FullyShardedDataParallel(Module):
         ignored_modules, ignored_states: what stays as it is.
         sync_module_states: begin with the parameters and buffers of rank 0.
         device_mesh: in place of the group.
-        backward_prefetch, forward_prefetch, limit_all_gathers, use_orig_params, device_id,
-        param_init_fn: accepted.
+        backward_prefetch: gather the block before while one computes in backward; None: not.
+        forward_prefetch: gather the next block while one computes in forward.
+        limit_all_gathers, use_orig_params, device_id, param_init_fn: accepted.
 
     Raises: DistError: a parameter cannot be divided.
 
@@ -99,6 +105,12 @@ class FullyShardedDataParallel(Module):
                     ignored_params=ignored(ignored_modules, ignored_states),
                 )  # fmt: skip
         self._fsdp_wrapped_module = module
+        # The policy's order is that of the model's, which is that of forward as a rule.
+        for before, after in itertools.pairwise(inner):
+            if forward_prefetch:
+                before.set_modules_to_forward_prefetch([after])
+            if backward_prefetch is not None:
+                after.set_modules_to_backward_prefetch([before])
 
     def _copy_from_first_rank(self, module: Module) -> None:
         for tensor in [*module.parameters(), *module.buffers()]:
@@ -174,6 +186,13 @@ class FullyShardedDataParallel(Module):
         if not wrappers:
             raise DistError("set_state_dict_type", "there is no FullyShardedDataParallel inside")
         before = wrappers[0]._settings
+        if optim_state_dict_config is not None and not isinstance(
+            optim_state_dict_config, OptimStateDictConfig
+        ):
+            raise TypeError(
+                "set_state_dict_type: optim_state_dict_config is an OptimStateDictConfig, not a "
+                f"{type(optim_state_dict_config).__name__}"
+            )
         for wrapper in wrappers:
             wrapper._settings = StateDictSettings(state_dict_type, config, optim_state_dict_config)
         return before
@@ -190,7 +209,77 @@ class FullyShardedDataParallel(Module):
         try:
             yield
         finally:
-            choose(module, before.state_dict_type, before.state_dict_config)
+            choose(
+                module, before.state_dict_type, before.state_dict_config,
+                before.optim_state_dict_config,
+            )  # fmt: skip
+
+    # The state of the optimizer -----------------------------------------------------------
+
+    @staticmethod
+    def optim_state_dict(
+        model: Module, optim: Optimizer, optim_state_dict: dict[str, Any] | None = None,
+        group: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the state of an optimizer by names, in the form that `state_dict_type` says.
+
+        Args: optim_state_dict: what `optim.state_dict()` has returned; by default it is called.
+        """
+        return named_state(model, optim, optim_state_dict, settings_of(model))
+
+    @staticmethod
+    def optim_state_dict_to_load(
+        model: Module, optim: Optimizer, optim_state_dict: dict[str, Any],
+        is_named_optimizer: bool = False, load_directly: bool = False, group: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return what `optim.load_state_dict` takes, from what `optim_state_dict` has returned.
+
+        Args: load_directly: let the optimizer load it, too.
+        """
+        config = settings_of(model).optim_state_dict_config
+        from_rank0 = getattr(config, "rank0_only", False)
+        state = numbered_state(model, optim, optim_state_dict, from_rank0)
+        if load_directly:
+            optim.load_state_dict(state)
+        return state
+
+    @staticmethod
+    def full_optim_state_dict(
+        model: Module, optim: Optimizer, optim_input: Any = None, rank0_only: bool = True,
+        group: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the state of an optimizer by names, in whole tensors; by default on rank 0."""
+        config = FullOptimStateDictConfig(rank0_only=rank0_only)
+        form = StateDictType.FULL_STATE_DICT
+        settings = StateDictSettings(form, FullStateDictConfig(), config)
+        return named_state(model, optim, None, settings)
+
+    @staticmethod
+    def shard_full_optim_state_dict(
+        full_optim_state_dict: dict[str, Any], model: Module, optim_input: Any = None,
+        optim: Optimizer | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return what `optim.load_state_dict` takes, from whole tensors that all ranks have."""
+        return numbered_state(model, needed(optim), full_optim_state_dict, from_rank0=False)
+
+    @staticmethod
+    def scatter_full_optim_state_dict(
+        full_optim_state_dict: dict[str, Any] | None, model: Module, optim_input: Any = None,
+        optim: Optimizer | None = None, group: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return what `optim.load_state_dict` takes, from whole tensors that rank 0 has."""
+        return numbered_state(model, needed(optim), full_optim_state_dict or {}, from_rank0=True)
+
+    @staticmethod
+    def sharded_optim_state_dict(
+        model: Module, optim: Optimizer, group: Any = None
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the state of an optimizer by names, in DTensors."""
+        form = StateDictType.SHARDED_STATE_DICT
+        settings = StateDictSettings(form, ShardedStateDictConfig())
+        return named_state(model, optim, None, settings)
+
+    rekey_optim_state_dict = staticmethod(rekey)
 
     @staticmethod
     @contextmanager
@@ -209,6 +298,27 @@ class FullyShardedDataParallel(Module):
             for part in parts if recurse else parts[:1]:
                 stack.enter_context(part._fsdp.group.unsharded(reshards=False, keeps=writeback))
             yield
+
+
+def settings_of(model: Module) -> StateDictSettings:
+    """Return what `set_state_dict_type` has set.
+
+    Raises: DistError: there is no wrapper inside.
+    """
+    wrappers = FullyShardedDataParallel.fsdp_modules(model)
+    if not wrappers:
+        raise DistError("optim_state_dict", "there is no FullyShardedDataParallel inside")
+    return wrappers[0]._settings
+
+
+def needed(optim: Optimizer | None) -> Optimizer:
+    """Return the optimizer.
+
+    Raises: TypeError: it is not given.
+    """
+    if optim is None:
+        raise TypeError("optim: the optimizer is needed; optim_input does not suffice")
+    return optim
 
 
 def mesh_for(strategy: ShardingStrategy, group: Any, device_id: Any) -> DeviceMesh:

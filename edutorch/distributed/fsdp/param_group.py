@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,21 @@ from .policies import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
 __all__ = ["ParamGroup"]
 
 Owner = tuple[Module, str]
+
+
+class Message(NamedTuple):
+    """Parameters that travel together: their positions in the group, and where they arrive."""
+
+    indices: Sequence[int]
+    received: Tensor
+    work: Any
+
+
+class Pending(NamedTuple):
+    """Messages on their way, with the state that the parameters had when they were sent."""
+
+    stamp: list[tuple[int, int]]
+    messages: list[Message]
 
 
 class ParamGroup:
@@ -66,6 +81,8 @@ class ParamGroup:
         self.shapes = [tuple(map(int, local_of(parameter).shape)) for parameter, _ in named]
         self.parameters = [self.shard(parameter, owners) for parameter, owners in named]
         self.full: list[Any] | None = None  # the gathered arrays
+        self.pending: Pending | None = None  # what is on its way
+        self.next_in_backward: list[ParamGroup] = []  # gathered when backward needs this one
         self.depth = 0  # of calls of the module inside of one another
         self.is_synced, self.divisor = True, float(mesh.size())
         self.waiting: dict[int, Any] = {}  # gradients that have not been averaged yet
@@ -132,16 +149,37 @@ class ParamGroup:
     def gather(self) -> list[Any]:
         """Return the arrays of the whole parameters, which all ranks have from now on."""
         if self.full is None:
+            pending, self.pending = self.pending, None
+            for message in pending.messages if pending else ():
+                message.work.wait()
+            if pending is None or pending.stamp != self.stamp():
+                pending = self.send(is_async=False)
             full: list[Any] = [None] * len(self.parameters)
-            with no_grad():
-                for dtype, indices in self.by_dtype():
-                    for index, array in zip(indices, self.gather_some(dtype, indices), strict=True):
-                        full[index] = array
+            for message in pending.messages:
+                arrays = self.unpack(message)
+                for index, array in zip(message.indices, arrays, strict=True):
+                    full[index] = array
             self.full = full
         return self.full
 
-    def gather_some(self, dtype: Any, indices: Sequence[int]) -> Iterator[Any]:
-        """Yield the whole arrays of parameters that travel in one message."""
+    def prefetch(self) -> None:
+        """Begin to gather, beside the program. All ranks of the mesh call it."""
+        if self.full is None and self.pending is None:
+            self.follow_module()
+            self.pending = self.send(is_async=True)
+
+    def stamp(self) -> list[tuple[int, int]]:
+        """Return what changes when the parameters do."""
+        return [(id(parameter), parameter._version) for parameter in self.parameters]
+
+    def send(self, is_async: bool) -> Pending:
+        """Send this rank's rows of all parameters, in one message for each dtype."""
+        with no_grad():
+            messages = [self.send_some(*some, is_async) for some in self.by_dtype()]
+        return Pending(self.stamp(), messages)
+
+    def send_some(self, dtype: Any, indices: Sequence[int], is_async: bool) -> Message:
+        """Send this rank's rows of parameters that travel in one message."""
         sizes = [self.part_size(index) for index in indices]
         device = self.device()
         sent = zeros(sum(sizes), dtype=dtype, device=device)
@@ -151,10 +189,15 @@ class ParamGroup:
             sent[start : start + local.numel()] = local.to(device=device, dtype=dtype)
             start += size
         received = empty(self.parts * sent.numel(), dtype=dtype, device=device)
-        all_gather_into_tensor(received, sent, self.mesh.get_group(self.axis))
-        rows = received._array.reshape(self.parts, -1)
+        work = all_gather_into_tensor(received, sent, self.mesh.get_group(self.axis), is_async)
+        return Message(indices, received, work)
+
+    def unpack(self, message: Message) -> Iterator[Any]:
+        """Yield the whole arrays of the parameters of a message."""
+        rows = message.received._array.reshape(self.parts, -1)
         start = 0
-        for index, size in zip(indices, sizes, strict=True):
+        for index in message.indices:
+            size = self.part_size(index)
             first, *rest = self.shapes[index]
             block = rows[:, start : start + size]
             whole = block.reshape(-1)[: first * int(np.prod(rest, dtype=np.int64))]
@@ -321,6 +364,10 @@ class SavedPart:
 
     def restore(self) -> Tensor:
         """Return the tensor."""
+        if self.group.full is None:
+            self.group.gather()
+            for other in self.group.next_in_backward:
+                other.prefetch()
         whole = self.group.gather()[self.index]
         view = backends.of(whole).as_strided(whole, self.shape, self.strides, self.offset)
         return wrap(view)

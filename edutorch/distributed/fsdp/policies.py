@@ -9,6 +9,8 @@ from typing import Any
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FullStateDictConfig",
     "LocalStateDictConfig", "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy",
+    "FullOptimStateDictConfig", "LocalOptimStateDictConfig", "OptimStateDictConfig",
+    "OptimStateKeyType", "ShardedOptimStateDictConfig",
     "ShardedStateDictConfig", "ShardingStrategy", "StateDictConfig", "StateDictSettings",
     "StateDictType",
 ]  # fmt: skip
@@ -117,6 +119,39 @@ class LocalStateDictConfig(StateDictConfig):
 @dataclass
 class ShardedStateDictConfig(StateDictConfig):
     """Options of DTensors."""
+
+
+@dataclass
+class OptimStateDictConfig:
+    """Options of `optim_state_dict()`."""
+
+    offload_to_cpu: bool = True
+
+
+@dataclass
+class FullOptimStateDictConfig(OptimStateDictConfig):
+    """Options of whole tensors. Args: rank0_only: the dict is empty on all other ranks."""
+
+    rank0_only: bool = False
+
+
+@dataclass
+class LocalOptimStateDictConfig(OptimStateDictConfig):
+    """Options of local tensors."""
+
+    offload_to_cpu: bool = False
+
+
+@dataclass
+class ShardedOptimStateDictConfig(OptimStateDictConfig):
+    """Options of DTensors."""
+
+
+class OptimStateKeyType(Enum):
+    """What the keys of an optimizer's state are: names of parameters, or their numbers."""
+
+    PARAM_NAME = auto()
+    PARAM_ID = auto()
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """FSDP, in both faces, against DDP; and how many bytes each rank keeps."""
 
 import copy
+import itertools
 import sys
 import weakref
 from contextlib import nullcontext
@@ -11,8 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
-    CPUOffloadPolicy, FullStateDictConfig, FullyShardedDataParallel, MixedPrecisionPolicy,
-    ShardingStrategy, StateDictType, fully_shard,
+    CPUOffloadPolicy, FullOptimStateDictConfig, FullStateDictConfig, FullyShardedDataParallel,
+    MixedPrecisionPolicy, OptimStateKeyType, ShardingStrategy, StateDictType, fully_shard,
 )  # fmt: skip
 from torch.distributed.fsdp.param_group import ParamGroup
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -103,6 +104,46 @@ def bytes_of(tensors):
     return sum(memory.values())
 
 
+def check_optimizer_states(model, optimizer):
+    """Save the state of an optimizer in each form, load it into another one, and step both."""
+    for part in data[:2, rank]:
+        model(part[:, :-1]).float().square().mean().backward()
+        optimizer.step()
+    for form, config in (
+        (StateDictType.FULL_STATE_DICT, FullOptimStateDictConfig(rank0_only=True)),
+        (StateDictType.FULL_STATE_DICT, None),
+        (StateDictType.SHARDED_STATE_DICT, None),
+    ):
+        other = sgd(model.parameters())
+        with FullyShardedDataParallel.state_dict_type(model, form, None, config):
+            state = FullyShardedDataParallel.optim_state_dict(model, optimizer)
+            is_here = config is None or rank == 0
+            assert bool(state) == is_here
+            if is_here:
+                value = state["state"]["words.weight"]["momentum_buffer"]
+                assert value.shape == (WORDS, WIDTH), (form, type(value), value.shape)
+                assert isinstance(value, DTensor) == (form is StateDictType.SHARDED_STATE_DICT)
+            load = FullyShardedDataParallel.optim_state_dict_to_load
+            other.load_state_dict(load(model, other, state))
+        check_same_state(optimizer, other)
+    state = FullyShardedDataParallel.full_optim_state_dict(model, optimizer)
+    other = sgd(model.parameters())
+    scatter = FullyShardedDataParallel.scatter_full_optim_state_dict
+    other.load_state_dict(scatter(state if rank == 0 else None, model, optim=other))
+    check_same_state(optimizer, other)
+    if rank == 0:
+        rekey = FullyShardedDataParallel.rekey_optim_state_dict
+        numbered = rekey(state, OptimStateKeyType.PARAM_ID, model)
+        assert list(numbered["state"]) == list(range(len(state["state"])))
+        assert rekey(numbered, OptimStateKeyType.PARAM_NAME, model)["state"] == state["state"]
+
+
+def check_same_state(one, other):
+    for p, q in zip(one.param_groups[0]["params"], other.param_groups[0]["params"]):
+        a, b = one.state[p]["momentum_buffer"], other.state[q]["momentum_buffer"]
+        assert (a._local_tensor == b._local_tensor).all()
+
+
 ddp = DistributedDataParallel(copy.deepcopy(start))
 _, ddp_norm = train(ddp, sgd)
 wanted = list(ddp.module.named_parameters())
@@ -150,6 +191,30 @@ of_block = 4 * sum(p.numel() for p in model.blocks[0].parameters())
 of_root = whole // 4 - LAYERS * of_block
 assert of_block < peak <= of_root + 2 * of_block, (peak, of_root, of_block)
 
+# Gathered beside the computation, in both directions: the same numbers.
+model = new()
+for before, after in itertools.pairwise(model.blocks):
+    before.set_modules_to_forward_prefetch([after])
+    after.set_modules_to_backward_prefetch([before])
+calls = []
+prefetch = ParamGroup.prefetch
+ParamGroup.prefetch = lambda group: (calls.append(group.full is None), prefetch(group))
+train(model, sgd)
+ParamGroup.prefetch = prefetch
+check(model, wanted)
+assert calls == [True] * (2 * 10 * (LAYERS - 1)), calls
+model.blocks[0]._fsdp.group.prefetch()
+model.load_state_dict(start.state_dict())  # what was on its way is out of date
+with torch.no_grad():
+    logits = model(data[0, rank, :, :-1])
+assert (logits - start(data[0, rank, :, :-1])).abs().max() <= 1e-5
+try:
+    model.set_modules_to_forward_prefetch([model.norm])
+except TypeError as error:
+    assert "call fully_shard" in str(error)
+else:
+    raise AssertionError
+
 # Several backward passes for one step.
 model = new()
 other = DistributedDataParallel(copy.deepcopy(start))
@@ -196,6 +261,7 @@ for name in ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"):
     check(model, start.named_parameters(), 0)
     model.load_state_dict(parts)
     check(model, wanted)
+    check_optimizer_states(model, sgd(model.parameters()))
     with FullyShardedDataParallel.summon_full_params(model):
         assert model.module.words.weight.shape == (WORDS, WIDTH)
         model.module.words.weight.fill_(2.0)
