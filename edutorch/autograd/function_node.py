@@ -15,7 +15,7 @@ from weakref import ReferenceType, ref
 from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor
 from ..core.autograd.engine import conjugate, conjugate_all
-from ..core.autograd.graph import Node
+from ..core.autograd.graph import Node, note_saved
 from ..core.autograd.multi_output import Description, make_output_node
 from ..core.autograd.saved_tensors import PackedTensor
 from ..core.autograd.versions import VersionCounter, clock, second_backward, stale_value
@@ -345,6 +345,7 @@ class Context:
             if tensor is not None and node_ref is not None:
                 output_node = node_ref()
                 tensor._writes = tensor._writes or VersionCounter()
+                tensor._saved_at = clock()
                 index = getattr(output_node, "index", 0)
                 array = PackedTensor(tensor.detach(), hooks) if hooks else tensor._array
                 saved.append(SavedOutput(node_ref, index, array, tensor._writes))
@@ -352,6 +353,7 @@ class Context:
             else:
                 position = next((i for i, input_ in enumerate(inputs) if input_ is tensor), None)
                 tensor = copy_if_shared(tensor)
+                note_saved((tensor,), clock())
                 saved.append(
                     PackedTensor(tensor, hooks) if hooks and tensor is not None else tensor
                 )

@@ -20,7 +20,7 @@ from .. import backends, dtypes
 from ..backends.numpy import Array, Backend, Shared
 from ..errors import user_location
 from ..events import OpApplied, emit, work
-from ..modes import ObservedModes, current, pause_listeners
+from ..modes import DEFAULT, NO_GRAD, ObservedModes, current, pause_listeners
 from .autograd import graph
 from .autograd.forward_mode import propagate
 from .autograd.graph import array_of, fill
@@ -29,7 +29,7 @@ from .autograd.saved_tensors import PackedValues
 from .autograd.versions import InferenceVersionCounter
 from .error_messages import ARRAY_ERRORS, explain, sequence_of, wrong_operand
 from .fast.device_kernels import forward_on_device
-from .numpy_aliasing import copy_mutable, copy_saved_shared
+from .numpy_aliasing import copy_mutable, copy_saved_shared, plain_operands
 from .promotion import choose_backend, convert_operands, is_operand, round_result
 from .registry import op_function
 from .shapes import reduced_dims
@@ -112,6 +112,10 @@ def apply(
         return execute_observed(op, inputs, tuple(operands), settings)
     backend = backends.CPU
     if modes.batches or not all(array_of(x).__class__ is np.ndarray for x in operands):
+        if (modes is DEFAULT or modes is NO_GRAD) and out is None and not special:
+            plain = plain_operands(op, operands, modes.grad)
+            if plain is not None:
+                return op.function(*((plain,) if op.variadic else plain), **settings)
         backend, operands = choose_backend(op, operands, settings)
         tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     if not tensors or not modes.listeners:

@@ -7,17 +7,17 @@ A node that is recorded with a shared tensor saves a copy of its elements, so it
 whatever happens outside.
 
 There remain the nodes that had saved a tensor before `.numpy()` was called. For them
-`ExportedVersionCounter` computes a checksum at that moment, and compares it when backward reads
-the time of the last write.
+`ExportedVersionCounter` computes a checksum at that moment, once per version, and compares it when
+backward reads the time of the last write. Memory that no node has saved is not read.
 """
 
 from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -40,6 +40,9 @@ from .autograd.versions import VersionCounter, clock
 from .registry import REGISTRY
 from .shapes import Index
 from .tensor import Tensor, fill, wrap, writes_of
+
+if TYPE_CHECKING:
+    from .op import Op
 
 # Arrays from outside without other references -------------------------------------------
 
@@ -77,6 +80,29 @@ def restore_ordinary(tensor: Tensor) -> None:
         return
     if count_references(array.base) <= MIN_REFERENCES and has_same_layout(array.base, array):
         tensor._array = array.view(Stored) if array.dtype in STORED else array.base
+
+
+def plain_operands(op: Op, operands: Sequence[Any], grad: bool) -> list[Any] | None:
+    """Return ordinary tensors of the same memory for a call that neither records nor makes views.
+
+    None: it may do one of both, an operand is not of NumPy's memory, or none is shared.
+    """
+    if op.family.makes_view or op.family.makes_views:
+        return None
+    plain, is_any_shared = [], False
+    for operand in operands:
+        if operand.__class__ is Tensor or isinstance(operand, Tensor):
+            if (grad and operand._node is not None) or operand._array.__class__ not in PLAIN_ARRAYS:
+                return None
+            if operand._array.__class__ is not np.ndarray:
+                restore_ordinary(operand)
+                is_any_shared = True
+                operand = fill(object.__new__(Tensor), as_plain_array(operand._array))
+        plain.append(operand)
+    return plain if is_any_shared else None
+
+
+PLAIN_ARRAYS = {np.ndarray, Shared, Exported}
 
 
 # What a node saves of a shared tensor ---------------------------------------------------
@@ -137,15 +163,22 @@ EXPORTS = RLock()
 class ExportedVersionCounter(VersionCounter):
     """The version counter of exported memory: it also detects writes by NumPy.
 
+    It is the `VersionCounter` that the memory had, whose class is changed for a while: `time` and
+    `count` stay in its dict, behind the properties.
+
     Attributes:
         export_count: the number of exported arrays of the memory that exist.
-        watched: those since whose export no write is known, with the checksum of that moment.
+        released: when the last one was gone; infinite while there are some.
+        watched: those that a node may have saved, with the checksum of the present version.
+        watched_since: when all of these checksums were right.
         restored: tensors that are ordinary again although others are not yet.
         marked: how many of the views in `marked_views` are held as `Exported`.
     """
 
     export_count = 0
-    watched: dict[int, tuple[np.ndarray, int]]
+    released = float("inf")
+    watched: dict[Any, tuple[np.ndarray, int]]
+    watched_since: float = 0
     restored: list[Any]
     marked = 0
     marked_views: Any = None
@@ -153,24 +186,26 @@ class ExportedVersionCounter(VersionCounter):
     @property
     def time(self) -> float:  # type: ignore[override]
         """The time of the last write, or when it was detected."""
-        self.compare()
-        return self._time
+        if self.watched:
+            self.compare()
+        return vars(self).get("time", 0)
 
     @time.setter
     def time(self, value: float) -> None:
         # What was saved before is stale from now on, and what is saved later is a copy.
         self.watched.clear()
-        self._time = value
+        vars(self)["time"] = value
 
     @property
     def count(self) -> int:  # type: ignore[override]
         """The number of writes."""
-        self.compare()
-        return self._count
+        if self.watched:
+            self.compare()
+        return vars(self).get("count", 0)
 
     @count.setter
     def count(self, value: int) -> None:
-        self._count = value
+        vars(self)["count"] = value
 
     def bump(
         self, location: CodeLocation | None = None, array: Array = None, index: Index = ...
@@ -179,10 +214,19 @@ class ExportedVersionCounter(VersionCounter):
 
         While memory is exported it counts as one into all of it: writes by NumPy are not located.
         """
+        if self.watched and not self.export_count:
+            self.compare()
         if self.export_count:
             super().bump(location)
         else:
             super().bump(location, array, index)
+
+    def count_from_now(self, array: Array) -> int:
+        """Return the number of writes, to be compared later with that of then."""
+        if self.export_count:
+            with EXPORTS:
+                self.watch(as_plain_array(array))
+        return self.count
 
     def compare(self) -> None:
         """Record a write if the elements differ from those at the export."""
@@ -190,11 +234,27 @@ class ExportedVersionCounter(VersionCounter):
             if checksum(array) != noted:
                 self.record_outside_write()
                 return
+        self.watched_since = clock()
+        if not self.export_count:  # nothing can write unnoticed any more
+            self.watched.clear()
 
     def record_outside_write(self) -> None:
-        """Record a write that no tensor has made."""
-        self.outside = self.time = clock()
-        self._count += 1
+        """Record a write that no tensor has made: what was saved since the release has seen it."""
+        self.outside = self.time = self.released if not self.export_count else clock()
+        self.count += 1
+
+    def watch(self, array: np.ndarray) -> None:
+        """Note the checksum of memory that becomes exported, if a node may have saved it."""
+        saved_at = last_saved(self)
+        if not saved_at:
+            return
+        if self.watched and not self.export_count and saved_at > self.watched_since:
+            self.compare()
+        key = array.ctypes.data, array.shape, array.strides, array.dtype
+        if not self.watched:
+            self.watched_since = clock()
+        if key not in self.watched:
+            self.watched[key] = array, checksum(array)
 
     def mark_exported(self) -> None:
         """Hold the arrays of all tensors of this memory as `Exported`."""
@@ -205,26 +265,43 @@ class ExportedVersionCounter(VersionCounter):
                 tensor._array = tensor._array.view(Exported)
         self.marked_views, self.marked, self.restored = views, len(views), []
 
-    def release_export(self, key: int) -> None:
+    def release_export(self) -> None:
         """Count one exported array less; after the last one the tensors are ordinary."""
         with EXPORTS:
-            self._release(key)
+            self.export_count -= 1
+            if self.export_count:
+                return
+            self.released = clock()
+            views = self.views
+            if len(views) > FEW_VIEWS:
+                if self.watched:
+                    self.compare()
+                return
+            for tensor in living_tensors(self, (self.owner, *views) if views else (self.owner,)):
+                if tensor._array.__class__ is Exported:
+                    tensor._array = tensor._array.view(np.ndarray)
+            self.marked_views = None
+            if not self.watched:
+                self.__class__ = VersionCounter  # type: ignore[assignment]
 
-    def _release(self, key: int) -> None:
-        watched = self.watched.pop(key, None)
-        if watched is not None and checksum(watched[0]) != watched[1]:
-            self.record_outside_write()
-        self.export_count -= 1
-        if self.export_count or len(self.views) > FEW_VIEWS:
-            return
-        time, count = self._time, self._count
-        for name in ("lent", "marked", "marked_views", "watched", "settled", "_time", "_count"):
-            self.__dict__.pop(name, None)
-        self.__class__ = VersionCounter  # type: ignore[assignment]
-        self.time, self.count = time, count
-        for tensor in living_tensors(self, (self.owner, *self.views)):
-            if tensor._array.__class__ is Exported:
-                tensor._array = as_plain_array(tensor._array)
+
+def last_saved(writes: VersionCounter) -> float:
+    """Return when a node last saved this memory, as far as one knows; 0 if none has."""
+    views = writes.views
+    if len(views) > FEW_VIEWS:
+        return float("inf")
+    order: float = 0
+    for tensor in living_tensors(writes, (writes.owner, *views) if views else (writes.owner,)):
+        order = max(order, saved_at(tensor))
+    return order
+
+
+def saved_at(tensor: Tensor) -> int:
+    """Return the order of the last node that saved a tensor, as an input or as its result."""
+    order, node = getattr(tensor, "_saved_at", 0), tensor._node
+    if node is None or node is LEAF or node.saved is None or "y" not in node.op.saved:
+        return order
+    return max(order, node._order)
 
 
 def checksum(array: np.ndarray) -> int:
@@ -236,39 +313,33 @@ def checksum(array: np.ndarray) -> int:
 
 def living_tensors(writes: VersionCounter, references: Iterable[Any]) -> list[Tensor]:
     """Return the referenced tensors that still exist and share this version counter."""
-    tensors = (None if reference is None else reference() for reference in references)
+    tensors = [reference() for reference in references if reference is not None]
     return [tensor for tensor in tensors if tensor is not None and tensor._writes is writes]
 
 
 class ExportHandle:
-    """The object that exported arrays refer to: it lives as long as one of them does."""
+    """The object that exported arrays refer to: it lives as long as one of them does.
 
-    __slots__ = ("array", "writes")
+    It describes the memory to NumPy (bfloat16, which NumPy does not know, as integers).
+    """
+
+    __slots__ = ("__array_struct__", "writes")
 
     def __init__(self, array: np.ndarray, writes: ExportedVersionCounter) -> None:
-        self.array, self.writes = array, writes
-
-    @property
-    def __array_struct__(self) -> Any:
-        """Describe the memory to NumPy (bfloat16, which NumPy does not know, as integers)."""
-        array = self.array
-        return (
-            array.view(f"u{array.itemsize}") if is_extension_dtype(array) else array
-        ).__array_struct__
+        self.writes = writes
+        if array.dtype.isbuiltin != 1:
+            array = array.view(f"u{array.itemsize}")
+        self.__array_struct__ = array.__array_struct__  # which keeps the memory alive
 
     def __del__(self) -> None:
-        self.writes.release_export(id(self))
-
-
-def is_extension_dtype(array: np.ndarray) -> bool:
-    """Return True if its dtype is one that NumPy does not know by itself."""
-    return array.dtype.isbuiltin != 1
+        self.writes.release_export()
 
 
 def export_array(tensor: Tensor) -> np.ndarray:
     """Return a NumPy array of a tensor's memory, and watch that memory while the array exists."""
     # The last array may be gone by now: then there is nothing to share.
-    restore_ordinary(tensor)
+    if tensor._array.__class__ is not np.ndarray:
+        restore_ordinary(tensor)
     array = tensor._array
     if array.__class__ is Shared:
         base = array.base  # perhaps the very array it was made from
@@ -277,7 +348,8 @@ def export_array(tensor: Tensor) -> np.ndarray:
             if base.__class__ is np.ndarray and has_same_layout(array, base)
             else as_plain_array(array)
         )
-    array = as_plain_array(array)
+    if array.__class__ is not np.ndarray:
+        array = as_plain_array(array)
     is_lent = tensor._writes.__class__ is ExportedVersionCounter
     if not array.size or (not is_lent and tensor.is_inference()):
         return array
@@ -287,19 +359,15 @@ def export_array(tensor: Tensor) -> np.ndarray:
         if writes.owner is None:
             writes.owner = ref(tensor if tensor._base is None else tensor._base)
         if writes.__class__ is VersionCounter:
-            time, count = writes.time, writes.count
-            writes.__dict__.pop("time", None)
-            writes.__dict__.pop("count", None)
-            writes.watched, writes.restored, writes._time, writes._count = {}, [], time, count
+            writes.watched, writes.restored = {}, []
             writes.__class__ = ExportedVersionCounter
-        is_first = not writes.export_count
+        writes.watch(array)
         writes.export_count += 1  # from here on no other array that goes makes it ordinary
-        if is_first:
+        if writes.export_count == 1:
             writes.mark_exported()
         holder = ExportHandle(array, writes)
-        writes.watched[id(holder)] = array, checksum(array)
     exported = np.asarray(holder)
-    return exported.view(array.dtype) if is_extension_dtype(array) else exported
+    return exported if array.dtype.isbuiltin == 1 else exported.view(array.dtype)
 
 
 def array_wrap(

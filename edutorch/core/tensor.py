@@ -40,7 +40,8 @@ class Tensor(TensorInterop, MemoryMembers):
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_writes",
+        "__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_saved_at",
+        "_writes",
     )  # fmt: skip
 
     _array: Any  # the elements, in an array of the device's library
@@ -49,6 +50,7 @@ class Tensor(TensorInterop, MemoryMembers):
     _writes: VersionCounter | None  # shared with every tensor that views the same memory
     _base: Tensor | None  # the tensor this one is a view of
     _hooks: Hooks | None  # a leaf's
+    _saved_at: int  # the order of the last node that saved it; unset before the first
 
     is_quantized = False  # see `compat/ao/quantization/quantized_tensor.py`
     _order = 0  # a leaf is older than every node
@@ -219,7 +221,8 @@ class Tensor(TensorInterop, MemoryMembers):
 
     @property
     def _version(self) -> int:
-        return 0 if self._writes is None else self._writes.count
+        self._saved_at = versions.clock()  # who reads it wants to know of later writes
+        return 0 if self._writes is None else self._writes.count_from_now(self._array)
 
     def _bump(self, location: CodeLocation | None = None) -> None:
         """Record a write to the memory (at `location`, by default that of the user's call)."""
@@ -243,6 +246,8 @@ class Tensor(TensorInterop, MemoryMembers):
 
     def detach_(self) -> Tensor:
         """Detach this tensor from the graph: it becomes a leaf."""
+        if self._node is not None:
+            self._saved_at = self._node._order  # which may have saved the result
         self._node = None
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from ..core.autograd.versions import clock
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, InvalidValueError
 
@@ -39,6 +40,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for tensor, attributes in ((t1, second), (t2, first)):
         tensor.__dict__.clear()
         tensor.__dict__.update(attributes)
+    t1._saved_at = t2._saved_at = clock()  # graphs may have saved either
     for slot in CONTENTS:
         value, other = getattr(t1, slot), getattr(t2, slot)
         setattr(t1, slot, other)

@@ -11,6 +11,7 @@ import pytest
 
 import edutorch
 from edutorch import from_numpy, ones, tensor
+from edutorch.core import numpy_aliasing
 from edutorch.errors import StaleValueError
 from tests.trials import tried
 
@@ -438,3 +439,25 @@ def test_second_derivatives_through_shared_memory():
     assert first.tolist() == [12, 27]
     assert second.tolist() == [12, 18]
     assert x.grad is None
+
+
+def test_memory_that_no_node_has_saved_is_not_read(monkeypatch):
+    lengths = []
+    monkeypatch.setattr(
+        numpy_aliasing, "checksum", lambda array: lengths.append(array.size) or array.sum()
+    )
+    x, w = tensor(X), ones(2, 2, requires_grad=True)
+    x.numpy()[0] = 7
+    x.detach().numpy()
+    assert not lengths
+    loss = (x * w).sum()
+    for _ in range(3):
+        x.numpy()
+    assert lengths == [4]  # once per version
+    x.numpy()[1] = 5
+    loss_of_new_elements = (x * w).sum()
+    x.numpy()
+    loss_of_new_elements.backward()
+    assert w.grad.tolist() == x.tolist()
+    with pytest.raises(StaleValueError):
+        loss.backward()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from ... import backends
-from ...backends.numpy import Array, ArrayOrTensor, Stored
+from ...backends.numpy import Array, ArrayOrTensor, Shared, Stored
 from ...dtypes import STORED
 from ...errors import CodeLocation, Source, read_line
 from ...events import GradientAccumulated, emit
@@ -273,12 +273,21 @@ def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:
     node._order = clock()
     node.edges = tuple(edge_of(value) for value in inputs)
     node.saved = tuple(value_to_save(op, name, values, output._array) for name in op.saved)
+    note_saved(node.saved, node._order)
     node.shape, node.dtype = output._array.shape, output._array.dtype
     node.hooks = node.writes = None
     scalars = [name for name in op.inputs[1:] if values[name].__class__ in (int, float)]
     if scalars:  # for pictures, which write `x * 2`: a rule may not need the number
         node.scalars = tuple((name, values[name]) for name in scalars if name in op.scalars)
     output._node = node
+
+
+def note_saved(saved: Sequence[Any], order: int) -> None:
+    """Note at the tensors that a node saves when it did: `numpy()` asks for it."""
+    for value in saved:
+        for item in value if value.__class__ is tuple else (value,):
+            if hasattr(item, "_node") and not isinstance(item._array, Shared):  # else it is copied
+                item._saved_at = order
 
 
 def value_to_save(op: Op, name: str, values: dict[str, Any], y: Array) -> Any:

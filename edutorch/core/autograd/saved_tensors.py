@@ -18,7 +18,7 @@ from ..fast.lazy_gradients import materialize_pending
 from ..registry import REGISTRY
 from ..tensor import Tensor, fill, restore_result, wrap, writes_of
 from .graph import Node, edge_of, record
-from .versions import VersionCounter, second_backward, stale_value
+from .versions import VersionCounter, clock, second_backward, stale_value
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
@@ -31,6 +31,7 @@ class PackedTensor:
     def __init__(self, tensor: Tensor, hooks: Hooks) -> None:
         pack, self.unpack = hooks
         self.writes = writes_of(tensor)
+        tensor._saved_at = clock()
         version = self.version = self.writes.count
         # Not the tensor: `pack` may be meant to free its memory.
         self.edge = None if tensor._node is None else edge_of(tensor)

@@ -66,6 +66,10 @@ class VersionCounter:
         elif self.regions is not None:
             self.regions = None
 
+    def count_from_now(self, array: Array) -> int:
+        """Return the number of writes, to be compared later with that of then."""
+        return self.count
+
     def may_have_changed(self, array: Array, since: float) -> bool:
         """Return True if `array` may have been written after `since`."""
         regions = self.regions

@@ -413,9 +413,24 @@ def _record(op: Op) -> str:
             "node.dtype = y.dtype",
             "node.hooks = node.writes = None",
             *scalars,
+            *_saved_marks(op),
             "output._node = node",
         ]
     )
+
+
+def _saved_marks(op: Op) -> list[str]:
+    """Return code that notes the node's order at the tensors that it saves: `numpy()` asks it."""
+    names = [name for name in op.saved if name in op.inputs and name not in op.copied]
+    if op.variadic:
+        return [f"for tensor in {name}:\n    tensor._saved_at = node._order" for name in names]
+    may_be_no_tensor = op.scalars | op.optional
+    return [
+        f"if {name}.__class__ in TENSORS:\n    {name}._saved_at = node._order"
+        if name in may_be_no_tensor
+        else f"{name}._saved_at = node._order"
+        for name in names
+    ]
 
 
 def _scalars(op: Op) -> list[str]:
