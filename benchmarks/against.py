@@ -18,11 +18,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from .timing import Result, Work, contest, geometric_mean
+from .apart import COUNT
+from .timing import Result, Work, contest, geometric_mean, sample
 
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE, NOW = "before", "now"
@@ -31,7 +34,7 @@ PARTS = 10  # of a sample, whose quickest counts
 MOVED = 0.08
 """A row that took so much more or less of the time is said to have moved."""
 
-SECONDS = {"overhead": 0.05, "train": 0.3, "chains": 0.3}
+SECONDS = {"overhead": 0.05, "train": 0.3, "chains": 0.3, "calls": 0.01}
 """How long a sample of a row takes, by its board."""
 
 
@@ -56,8 +59,12 @@ def rows(only: list[str] | None = None) -> list[str]:
     return chosen
 
 
-def work_of(row: str) -> Work:
+def work_of(row: str, library: str = "edutorch") -> Work:
     """Return what a row times, in the checkout that this process has imported."""
+    if row.startswith("calls/"):
+        from . import calls
+
+        return calls.work_of(import_module(library), row)
     import edutorch
 
     from .overhead import CASES, prepare
@@ -75,10 +82,16 @@ def work_of(row: str) -> Work:
 
 
 class Checkout:
-    """A process that has imported one checkout, and times its rows when it is asked to."""
+    """A process that has imported one checkout, and times its rows when it is asked to.
 
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "benchmarks.against"]
+    Args:
+        library: "torch" has PyTorch in its place.
+        runs: "quickest" counts the quickest tenth of a sample's runs, "all" counts all of them.
+    """
+
+    def __init__(self, folder: Path, library: str = "edutorch", runs: str = "quickest") -> None:
+        self.library = library
+        command = [sys.executable, "-m", "benchmarks.against", library, runs]
         self.process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=os.environ | {"PYTHONPATH": str(folder)},
@@ -86,13 +99,21 @@ class Checkout:
 
     def ask(self, row: str, number: int) -> float:
         """Return the seconds that so many runs of a row took."""
+        return float(self.answer(row, number))
+
+    def amounts(self, row: str) -> tuple[float, float]:
+        """Return the bytes that a row of the board `calls` moves, and its operations."""
+        moved, operations = self.answer(row, COUNT).split()
+        return float(moved), float(operations)
+
+    def answer(self, row: str, number: int) -> str:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps([row, number]) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
             raise RuntimeError(f"the process of one checkout ended in {row}: see its words above")
-        return float(answer)
+        return answer
 
     def close(self) -> None:
         assert self.process.stdin
@@ -113,23 +134,38 @@ class Remote:
         return self.checkout.ask(self.row, number)
 
 
-def serve() -> None:
+def serve(library: str = "edutorch", runs: str = "quickest") -> None:
     """Answer each line [row, number] with the seconds that it took."""
-    from .report import ready
-
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a workload or a kernel prints is no answer
-    row, work, is_ready, cores = "", None, False, cores_of_process()
+    time = quickest if runs == "quickest" else sample
+    row, work, cores = "", None, cores_of_process()
     for line in sys.stdin:
         wanted, number = json.loads(line)
         if wanted != row:
             choose_cores(wanted, cores)
-            if not wanted.startswith("overhead") and not is_ready:
-                ready()
-                is_ready = True
-            row, work = wanted, work_of(wanted)
+            prepare_kernels(wanted.partition("/")[0])
+            row, work = wanted, work_of(wanted, library)
+            gc.freeze()
         assert work is not None
-        print(quickest(work, number), file=answers, flush=True)
+        if number == COUNT:
+            from .calls import amounts
+
+            print(*amounts(import_module(library), row), file=answers, flush=True)
+        else:
+            print(time(work, number), file=answers, flush=True)
+
+
+@cache
+def prepare_kernels(board: str) -> None:
+    """Have no sample run a definition whose kernel is being compiled."""
+    if board == "calls":
+        # Those that its calls take: the first run waits for them.
+        os.environ.setdefault("EDUTORCH_KERNELS", "wait")
+    elif board != "overhead":
+        from .report import ready
+
+        ready()
 
 
 def cores_of_process() -> set[int]:
@@ -246,4 +282,4 @@ def run(options: argparse.Namespace) -> str:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(*sys.argv[1:])
