@@ -56,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a third of the time, less exact")
     parser.add_argument("--against", metavar="COMMIT", help="compare this checkout with a commit")
     parser.add_argument("--only", nargs="+", metavar="KEY", help="with --against: boards or rows")
+    parser.add_argument("--check", action="store_true", help="with --against: fail if calls slow")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("all", help="all that is compared with PyTorch: tables and charts")
     for name, help_ in PARTS.items():

@@ -1,9 +1,10 @@
 """Two commits, side by side: `python -m benchmarks --against COMMIT [--only KEY …]`.
 
 Each commit has a process of its own, in a checkout of its own; both run the boards of this
-checkout (`overhead`, `train`, `chains`). They take turns, five rounds for each row, and of each
-turn the quickest tenth counts: a machine that is shared changes its pace by half within a second.
-What moved by more than 8 % is measured a second time: a row that moved twice is worth a look.
+checkout (`overhead`, `train`, `chains`, and `calls` where it is asked for). They take turns, five
+rounds for each row, and of each turn the quickest tenth counts: a machine that is shared changes
+its pace by half within a second. What moved by more than 8 % is measured a second time: a row that
+moved twice is worth a look.
 """
 
 from __future__ import annotations
@@ -34,12 +35,21 @@ PARTS = 10  # of a sample, whose quickest counts
 MOVED = 0.08
 """A row that took so much more or less of the time is said to have moved."""
 
+SLOWER = 0.1
+"""A row that takes so much more of the time, in two runs of three, fails `--check`."""
+
+CHECKED_ROUNDS = 3
+
 SECONDS = {"overhead": 0.05, "train": 0.3, "chains": 0.3, "calls": 0.01}
 """How long a sample of a row takes, by its board."""
 
 
 def rows(only: list[str] | None = None) -> list[str]:
-    """Return the rows of the boards, "board/row"; `only` names boards, rows or workloads."""
+    """Return the rows of the boards, "board/row"; `only` names boards, rows or workloads.
+
+    Those of `calls` are many: they are taken where `only` asks for them.
+    """
+    from . import calls
     from .overhead import CASES, SIZES
     from .workloads import CHAIN_WORKLOADS, WORKLOADS
 
@@ -52,6 +62,7 @@ def rows(only: list[str] | None = None) -> list[str]:
     names += [f"train/{key}" for key in WORKLOADS] + [f"chains/{key}" for key in CHAIN_WORKLOADS]
     if not only:
         return names
+    names += calls.rows()
     chosen = [name for name in names if name in only or set(name.split("/")) & set(only)]
     unknown = [key for key in only if not any(key in (n, *n.split("/")) for n in names)]
     if unknown:
@@ -240,6 +251,27 @@ def compare(chosen: list[str], before: Any, now: Any, rounds: int = ROUNDS) -> s
     return written(results, again)
 
 
+def check(chosen: list[str], before: Any, now: Any, rounds: int = CHECKED_ROUNDS) -> list[str]:
+    """Return the rows that take over a tenth longer in two runs of three, with their ratios."""
+    ratios: dict[str, list[float]] = {row: [] for row in chosen}
+
+    def is_slower(ratio: float) -> bool:
+        return ratio > 1 + SLOWER
+
+    for turn in range(3):
+        # The third run decides where the first two disagree.
+        undecided = [row for row in chosen if sum(map(is_slower, ratios[row])) == 1]
+        for row in chosen if turn < 2 else undecided:
+            ratios[row].append(measure(row, before, now, rounds).ratio(NOW, BEFORE))
+            if is_slower(ratios[row][-1]):
+                print(f"run {turn + 1}: {row}: {ratios[row][-1]:.2f}", flush=True)
+    return [
+        f"{row}: {', '.join(f'{ratio:.2f}' for ratio in of_row)}"
+        for row, of_row in ratios.items()
+        if sum(map(is_slower, of_row)) >= 2
+    ]
+
+
 def written(results: dict[str, Result], again: dict[str, Result]) -> str:
     """Return the geometric means, and the rows that moved, with the second measurement."""
     from .report import table
@@ -271,13 +303,21 @@ def microseconds(result: Result, name: str) -> str:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Compare this checkout with a commit and return the report."""
-    chosen = rows(options.only)
+    """Compare this checkout with a commit and return the report.
+
+    Raises: SystemExit: with `--check`, some rows are slower.
+    """
+    chosen = rows(options.only or (["calls"] if options.check else None))
     with ExitStack() as stack:
         checkouts = []
         for folder in (stack.enter_context(worktree(options.against)), ROOT):
             checkouts.append(Checkout(folder))
             stack.callback(checkouts[-1].close)
+        if options.check:
+            slower = check(chosen, *checkouts)
+            if slower:
+                raise SystemExit("\n".join([f"{len(slower)} rows are slower:", *slower]))
+            return f"No row of {len(chosen)} is slower by over {SLOWER:.0%} in two runs of three."
         return compare(chosen, *checkouts, rounds=3 if options.quick else ROUNDS)
 
 

@@ -107,7 +107,7 @@ def amounts(torch: ModuleType, row: str) -> tuple[float, float]:
         work()
     scope: dict[str, Any] = work.__globals__  # type: ignore[attr-defined]
     named = [scope[name] for name in call_inputs.NAMES & scope.keys()]
-    inputs = [value for value in named if isinstance(value, torch.Tensor)]
+    inputs = [torch.as_tensor(value) for value in named if hasattr(value, "dtype")]
     result = eval(call, scope)
     if not isinstance(result, torch.Tensor):
         return 0.0, 0.0
