@@ -1,6 +1,7 @@
 """The tensors that the expressions of `call_list.py` name, for a size n.
 
 x, y, target: n x n, normally distributed; p, share: positive, share below 1; chance: probabilities.
+inner: between -1 and 1; above: over 1; thin: n x 8; small: at most 64 x 64, positive definite.
 row, column: n and n x 1. mask, index, rows, labels: booleans, and positions along an axis.
 system, sides: symmetric, positive definite, and right-hand sides; of at most 1,024 rows.
 batch: matrices of n / 8 rows; heads: for attention; images, filters, signals, taps: convolution.
@@ -18,10 +19,11 @@ IMAGES = {32: (1, 4, 16, 16), 512: (16, 16, 32, 32), 2048: (64, 16, 64, 64)}
 
 HEADS = {32: (1, 2, 16, 32), 512: (4, 4, 128, 64), 2048: (8, 8, 512, 64)}
 LARGEST_SYSTEM = 1024
+SMALL = 64
 
 LEAVES = {
     "x", "y", "p", "share", "row", "column", "slope", "system", "sides", "batch", "heads",
-    "images", "filters", "signals", "taps",
+    "images", "filters", "signals", "taps", "inner", "above", "thin", "small", "weights", "turns",
 }  # fmt: skip
 """What requires a gradient in rows with backward; the other names are targets and positions."""
 
@@ -55,6 +57,9 @@ SHAPES = {
     "filters": lambda n: (16, IMAGES[n][1], 3, 3),
     "signals": lambda n: (IMAGES[n][0], IMAGES[n][1], IMAGES[n][2] * IMAGES[n][3]),
     "taps": lambda n: (16, IMAGES[n][1], 3),
+    "thin": lambda n: (n, 8),
+    "weights": lambda n: (4, 8, 8),
+    "turns": lambda n: (2, 2, 3),
     "sides": lambda n: matrix(min(n, LARGEST_SYSTEM)),
 }
 
@@ -74,6 +79,13 @@ SPECIAL = {
     "share": between(0.01, 0.99),
     "chance": between(0.0, 1.0),
     "slope": lambda draw, n: np.full(1, 0.25, np.float32),
+    "inner": between(-0.9, 0.9),
+    "above": between(1.5, 2.5),
+    "zeros": lambda draw, n: np.zeros(n, np.float32),
+    "ones": lambda draw, n: np.ones(n, np.float32),
+    "grid": lambda draw, n: draw.uniform(-1, 1, (IMAGES[n][0], 16, 16, 2)).astype(np.float32)[:2],
+    "order": lambda draw, n: np.arange(n),
+    "small": lambda draw, n: positive_definite(draw, min(n, SMALL)),
     "mask": lambda draw, n: draw.random((n, n)) < 0.5,
     "index": lambda draw, n: draw.integers(0, n, (n, n)),
     "rows": lambda draw, n: draw.integers(0, n, n),

@@ -23,13 +23,15 @@ from time import perf_counter, sleep
 from types import ModuleType
 from typing import Any
 
-from . import call_inputs, call_list, report
+from . import call_inputs, call_list, call_list_wide, report
 from .against import ROOT, Checkout
 from .apart import EAGER, SETTLING
 from .timing import Work, contest
 
 US = "edutorch"
 SIZES = (32, 512, 2048)
+Boards = tuple[ModuleType, ...]
+EVERYDAY: Boards = (call_list,)
 DIRECTIONS = ("forward", "backward")
 SECONDS = 0.004
 """How long a sample takes: a call that takes longer runs once."""
@@ -51,24 +53,30 @@ def expressions(table: dict[str, str]) -> list[str]:
     return [text.strip() for text in texts if text.strip()]
 
 
-BOTH = frozenset(expressions(call_list.BOTH))
+WIDE = (*EVERYDAY, call_list_wide)
+BOTH = frozenset(call for board in WIDE for call in expressions(board.BOTH))
 PICKS = frozenset(expressions({"": call_list.BOTH["indexing"]}))
 """Those that may read a part of their inputs."""
 
 
-def rows(sizes: tuple[int, ...] = SIZES, only: list[str] | None = None) -> list[str]:
+def rows(
+    sizes: tuple[int, ...] = SIZES, only: list[str] | None = None, boards: Boards = EVERYDAY
+) -> list[str]:
     """Return the rows, "calls/expression/size/direction".
 
     Args:
         only: expressions, or words in them: "softmax".
+        boards: `EVERYDAY`, or `WIDE`, which has the other public functions as well.
     """
-    chosen = []
-    for size in sizes:
-        for directions, table in (DIRECTIONS, call_list.BOTH), (DIRECTIONS[:1], call_list.FORWARD):
-            for call in expressions(table):
-                if not only or {call, *re.findall(r"\w+", call)} & set(only):
-                    chosen += [f"calls/{call}/{size}/{direction}" for direction in directions]
-    return chosen
+    tables = [table for board in boards for table in (board.BOTH, board.FORWARD)]
+    return [
+        f"calls/{call}/{size}/{direction}"
+        for size in sizes
+        for table in tables
+        for call in expressions(table)
+        if not only or {call, *re.findall(r"\w+", call)} & set(only)
+        for direction in (DIRECTIONS if call in BOTH else DIRECTIONS[:1])
+    ]
 
 
 def parts(row: str) -> tuple[str, int, str]:
@@ -225,7 +233,8 @@ class Speeds:
 
 def run(options: argparse.Namespace) -> str:
     """Measure the rows and return the report."""
-    chosen = rows(tuple(options.sizes), options.only)
+    boards = EVERYDAY if options.everyday else WIDE
+    chosen = rows(tuple(options.sizes), options.only, boards)
     if not chosen:
         raise SystemExit(f"--only: no call has the word {' or '.join(options.only)}")
     start = perf_counter()
@@ -258,7 +267,13 @@ def written(timed: list[Timed]) -> str:
          f"{row.pytorch:.1f}", f"{row.ratio:.2f}", f"{row.floor:.2f}"]
         for row in worst
     ]  # fmt: skip
-    return f"{summary(timed)}\n\nThe largest ratios:\n\n{report.table(head, lines)}"
+    everyday = set(rows())
+    chosen = [row for row in timed if f"calls/{row.call}/{row.size}/{row.direction}" in everyday]
+    tables = [summary(chosen)] if chosen else []
+    if len(chosen) < len(timed):
+        tables += ["The wider board, with these:", summary(timed)]
+    text = "\n\n".join(tables)
+    return f"{text}\n\nThe largest ratios:\n\n{report.table(head, lines)}"
 
 
 def summary(timed: list[Timed]) -> str:
