@@ -39,11 +39,11 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-export test-gpu test-distributed test-long interop lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-lite site test-programs test-slow test-classroom test-samples test-ecosystem test-export test-gpu test-distributed test-long interop lint fmt bench bench-check docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
-	@echo "make lint | fmt | bench | docs | widgets | dev | clean"
+	@echo "make lint | fmt | bench | bench-check | docs | widgets | dev | clean"
 
 lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
@@ -213,6 +213,11 @@ kernels: .venv/.test-stamp
 
 bench: .venv/.lab-stamp
 	$(BIN)/python -m benchmarks all $(ARGS)
+
+# Is a single call over 10 % slower than in another commit (AGAINST)? By hand: it wants a quiet machine.
+AGAINST = HEAD~1
+bench-check: .venv/.lab-stamp
+	$(BIN)/python -m benchmarks --against $(AGAINST) --check $(ARGS)
 
 # A page per op, out of its block, into build/docs/html. A warning is an error.
 docs: .venv/.docs-stamp

@@ -11,6 +11,7 @@ from time import perf_counter
 
 PARTS = {
     "overhead": "the cost of one op on tiny tensors",
+    "calls": "every single call, by size",
     "train": "the cost of a training step",
     "chains": "softmax, layer norm, gelu, … on a million numbers and more",
     "compiled": "what edutorch.compile gains",
@@ -32,6 +33,7 @@ IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "impor
 PLACES = {"import": ("imports", "run"), "chains": ("train", "run_chains")}
 ROUNDS = {
     "overhead": 40,
+    "calls": 7,
     "train": 15,
     "chains": 9,
     "import": 11,
@@ -50,22 +52,27 @@ BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0, "gpu": 4.0}
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--threads", type=int, default=cores(), help="for both libraries")
-    parser.add_argument("--keep", action="store_true", help="write engines and live into README.md")
+    parser.add_argument("--keep", action="store_true", help="write down engines, live, calls")
     parser.add_argument("--quick", action="store_true", help="a third of the time, less exact")
     parser.add_argument("--against", metavar="COMMIT", help="compare this checkout with a commit")
     parser.add_argument("--only", nargs="+", metavar="KEY", help="with --against: boards or rows")
+    parser.add_argument("--check", action="store_true", help="with --against: fail if calls slow")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("all", help="all that is compared with PyTorch: tables and charts")
     for name, help_ in PARTS.items():
         part = commands.add_parser(name, help=help_)
         if name in ROUNDS:
             part.add_argument("--rounds", type=int, default=ROUNDS[name])
-        if name in ("overhead", "train", "chains", "compiled", "gpu"):
+        if name in ("overhead", "train", "chains", "compiled", "gpu", "calls"):
             part.add_argument("--only", nargs="+", metavar="KEY", default=argparse.SUPPRESS)
         if name in ("train", "chains", "compiled"):
             part.add_argument("--peers", nargs="+", metavar="PEER", help="see peers.py")
         if name == "overhead":
             part.add_argument("--sizes", type=int, nargs="+", default=[1, 64], choices=[1, 64])
+        if name == "calls":
+            part.add_argument("--sizes", type=int, nargs="+", default=[32, 512, 2048])
+            part.add_argument("--quickest", action="store_true", help="not medians: a busy machine")
+            part.add_argument("--everyday", action="store_true", help="not the wider board")
         if name == "live":
             part.add_argument("--nodes", type=int, nargs="+", default=[100, 500, 2000])
             part.add_argument("--seconds", type=float, default=4.0, help="of each run")
@@ -137,7 +144,7 @@ def main() -> None:
         )
         print(f"\n{name}\n\n{text}\n", flush=True)
         texts[name] = text
-        if options.keep and name not in IN_ALL:
+        if options.keep and name not in (*IN_ALL, "calls"):  # which writes results/calls.md
             report.keep(name, f"{head}\n\n{text}")
     if options.command == "all":
         report.leave(head, texts, perf_counter() - start)

@@ -1,9 +1,10 @@
 """Two commits, side by side: `python -m benchmarks --against COMMIT [--only KEY …]`.
 
 Each commit has a process of its own, in a checkout of its own; both run the boards of this
-checkout (`overhead`, `train`, `chains`). They take turns, five rounds for each row, and of each
-turn the quickest tenth counts: a machine that is shared changes its pace by half within a second.
-What moved by more than 8 % is measured a second time: a row that moved twice is worth a look.
+checkout (`overhead`, `train`, `chains`, and `calls` where it is asked for). They take turns, five
+rounds for each row, and of each turn the quickest tenth counts: a machine that is shared changes
+its pace by half within a second. What moved by more than 8 % is measured a second time: a row that
+moved twice is worth a look.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from .timing import Result, Work, contest, geometric_mean
+from .apart import COUNT
+from .timing import Result, Work, contest, geometric_mean, sample
 
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE, NOW = "before", "now"
@@ -31,12 +35,21 @@ PARTS = 10  # of a sample, whose quickest counts
 MOVED = 0.08
 """A row that took so much more or less of the time is said to have moved."""
 
-SECONDS = {"overhead": 0.05, "train": 0.3, "chains": 0.3}
+SLOWER = 0.1
+"""A row that takes so much more of the time, in two runs of three, fails `--check`."""
+
+CHECKED_ROUNDS = 3
+
+SECONDS = {"overhead": 0.05, "train": 0.3, "chains": 0.3, "calls": 0.01}
 """How long a sample of a row takes, by its board."""
 
 
 def rows(only: list[str] | None = None) -> list[str]:
-    """Return the rows of the boards, "board/row"; `only` names boards, rows or workloads."""
+    """Return the rows of the boards, "board/row"; `only` names boards, rows or workloads.
+
+    Those of `calls` are many: they are taken where `only` asks for them.
+    """
+    from . import calls
     from .overhead import CASES, SIZES
     from .workloads import CHAIN_WORKLOADS, WORKLOADS
 
@@ -49,6 +62,7 @@ def rows(only: list[str] | None = None) -> list[str]:
     names += [f"train/{key}" for key in WORKLOADS] + [f"chains/{key}" for key in CHAIN_WORKLOADS]
     if not only:
         return names
+    names += calls.rows()
     chosen = [name for name in names if name in only or set(name.split("/")) & set(only)]
     unknown = [key for key in only if not any(key in (n, *n.split("/")) for n in names)]
     if unknown:
@@ -56,8 +70,12 @@ def rows(only: list[str] | None = None) -> list[str]:
     return chosen
 
 
-def work_of(row: str) -> Work:
+def work_of(row: str, library: str = "edutorch") -> Work:
     """Return what a row times, in the checkout that this process has imported."""
+    if row.startswith("calls/"):
+        from . import calls
+
+        return calls.work_of(import_module(library), row)
     import edutorch
 
     from .overhead import CASES, prepare
@@ -75,10 +93,16 @@ def work_of(row: str) -> Work:
 
 
 class Checkout:
-    """A process that has imported one checkout, and times its rows when it is asked to."""
+    """A process that has imported one checkout, and times its rows when it is asked to.
 
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "benchmarks.against"]
+    Args:
+        library: "torch" has PyTorch in its place.
+        runs: "quickest" counts the quickest tenth of a sample's runs, "all" counts all of them.
+    """
+
+    def __init__(self, folder: Path, library: str = "edutorch", runs: str = "quickest") -> None:
+        self.library = library
+        command = [sys.executable, "-m", "benchmarks.against", library, runs]
         self.process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=os.environ | {"PYTHONPATH": str(folder)},
@@ -86,13 +110,21 @@ class Checkout:
 
     def ask(self, row: str, number: int) -> float:
         """Return the seconds that so many runs of a row took."""
+        return float(self.answer(row, number))
+
+    def amounts(self, row: str) -> tuple[float, float]:
+        """Return the bytes that a row of the board `calls` moves, and its operations."""
+        moved, operations = self.answer(row, COUNT).split()
+        return float(moved), float(operations)
+
+    def answer(self, row: str, number: int) -> str:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps([row, number]) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
             raise RuntimeError(f"the process of one checkout ended in {row}: see its words above")
-        return float(answer)
+        return answer
 
     def close(self) -> None:
         assert self.process.stdin
@@ -113,23 +145,38 @@ class Remote:
         return self.checkout.ask(self.row, number)
 
 
-def serve() -> None:
+def serve(library: str = "edutorch", runs: str = "quickest") -> None:
     """Answer each line [row, number] with the seconds that it took."""
-    from .report import ready
-
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a workload or a kernel prints is no answer
-    row, work, is_ready, cores = "", None, False, cores_of_process()
+    time = quickest if runs == "quickest" else sample
+    row, work, cores = "", None, cores_of_process()
     for line in sys.stdin:
         wanted, number = json.loads(line)
         if wanted != row:
             choose_cores(wanted, cores)
-            if not wanted.startswith("overhead") and not is_ready:
-                ready()
-                is_ready = True
-            row, work = wanted, work_of(wanted)
+            prepare_kernels(wanted.partition("/")[0])
+            row, work = wanted, work_of(wanted, library)
+            gc.freeze()
         assert work is not None
-        print(quickest(work, number), file=answers, flush=True)
+        if number == COUNT:
+            from .calls import amounts
+
+            print(*amounts(import_module(library), row), file=answers, flush=True)
+        else:
+            print(time(work, number), file=answers, flush=True)
+
+
+@cache
+def prepare_kernels(board: str) -> None:
+    """Have no sample run a definition whose kernel is being compiled."""
+    if board == "calls":
+        # Those that its calls take: the first run waits for them.
+        os.environ.setdefault("EDUTORCH_KERNELS", "wait")
+    elif board != "overhead":
+        from .report import ready
+
+        ready()
 
 
 def cores_of_process() -> set[int]:
@@ -204,6 +251,27 @@ def compare(chosen: list[str], before: Any, now: Any, rounds: int = ROUNDS) -> s
     return written(results, again)
 
 
+def check(chosen: list[str], before: Any, now: Any, rounds: int = CHECKED_ROUNDS) -> list[str]:
+    """Return the rows that take over a tenth longer in two runs of three, with their ratios."""
+    ratios: dict[str, list[float]] = {row: [] for row in chosen}
+
+    def is_slower(ratio: float) -> bool:
+        return ratio > 1 + SLOWER
+
+    for turn in range(3):
+        # The third run decides where the first two disagree.
+        undecided = [row for row in chosen if sum(map(is_slower, ratios[row])) == 1]
+        for row in chosen if turn < 2 else undecided:
+            ratios[row].append(measure(row, before, now, rounds).ratio(NOW, BEFORE))
+            if is_slower(ratios[row][-1]):
+                print(f"run {turn + 1}: {row}: {ratios[row][-1]:.2f}", flush=True)
+    return [
+        f"{row}: {', '.join(f'{ratio:.2f}' for ratio in of_row)}"
+        for row, of_row in ratios.items()
+        if sum(map(is_slower, of_row)) >= 2
+    ]
+
+
 def written(results: dict[str, Result], again: dict[str, Result]) -> str:
     """Return the geometric means, and the rows that moved, with the second measurement."""
     from .report import table
@@ -235,15 +303,23 @@ def microseconds(result: Result, name: str) -> str:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Compare this checkout with a commit and return the report."""
-    chosen = rows(options.only)
+    """Compare this checkout with a commit and return the report.
+
+    Raises: SystemExit: with `--check`, some rows are slower.
+    """
+    chosen = rows(options.only or (["calls"] if options.check else None))
     with ExitStack() as stack:
         checkouts = []
         for folder in (stack.enter_context(worktree(options.against)), ROOT):
             checkouts.append(Checkout(folder))
             stack.callback(checkouts[-1].close)
+        if options.check:
+            slower = check(chosen, *checkouts)
+            if slower:
+                raise SystemExit("\n".join([f"{len(slower)} rows are slower:", *slower]))
+            return f"No row of {len(chosen)} is slower by over {SLOWER:.0%} in two runs of three."
         return compare(chosen, *checkouts, rounds=3 if options.quick else ROUNDS)
 
 
 if __name__ == "__main__":
-    serve()
+    serve(*sys.argv[1:])

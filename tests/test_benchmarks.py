@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import edutorch
-from benchmarks import against, apart, charts, floors, kernel, peers, report, scaling, train
+from benchmarks import against, apart, calls, charts, floors, kernel, peers, report, scaling, train
 from benchmarks.timing import Result, contest
 from benchmarks.workloads import CHAINS, WORKLOADS, Workload, same
 
@@ -160,6 +160,44 @@ def test_rows_are_chosen_by_board_workload_or_name():
 @pytest.mark.parametrize("row", ["overhead/add/1/forward", "overhead/sum/64/backward"])
 def test_a_row_of_a_checkout_runs(row):
     assert against.work_of(row)() is None
+
+
+def test_every_call_of_the_board_runs():
+    rows = calls.rows((32,), boards=calls.WIDE)
+    assert len(rows) == len(set(rows)) and len(calls.rows((32,))) == 324
+    backward = {row for row in rows if row.endswith("backward")}
+    for row in rows:
+        if row.replace("forward", "backward") not in backward - {row}:
+            calls.work_of(edutorch, row)()
+
+
+@pytest.mark.oracle
+def test_a_call_has_a_floor(torch):
+    matrix = 4 * 32 * 32
+    for call, moved, operations in [
+        ("x + y", 3 * matrix, 0), ("x.t()", 0, 0), ("x @ y", 3 * matrix, 2 * 32**3),
+        ("buffer.add_(y)", 3 * matrix, 0), ("x[rows, labels]", 4 * 4 * 32, 0),
+    ]:  # fmt: skip
+        assert calls.amounts(torch, f"calls/{call}/32/forward") == (moved, operations)
+    assert calls.amounts(torch, "calls/x @ y/32/backward") == (6 * matrix, 6 * 32**3)
+
+
+def test_calls_become_a_table():
+    timed = [
+        calls.Timed("x + y", 32, "forward", 1.0, 2.0, 0.5, 0.25),
+        calls.Timed("x + y", 32, "backward", 4.0, 2.0, 2.0, 0.25),
+    ]
+    text = calls.written(timed)
+    assert "| 32 x 32 |    2 |   1.25 |  50% |" in text
+    assert text.index("backward") < text.index("forward")  # the slowest first
+
+
+def test_a_call_that_is_slower_twice_fails_the_check():
+    """The third run decides where the first two disagree."""
+    before = Timed({"overhead/add/1/forward": 1.0, "overhead/mul/1/forward": 1.0})
+    now = Timed({"overhead/add/1/forward": 1.05, "overhead/mul/1/forward": 1.2})
+    slower = against.check(list(now.seconds), before, now, rounds=1)
+    assert slower == ["overhead/mul/1/forward: 1.20, 1.20"]
 
 
 def test_a_checkout_answers_from_its_own_process():

@@ -300,7 +300,8 @@ def prepare_cast(array: Array, dtype: np.dtype) -> Any:
 
     float8_e4m3fn has no infinity: what is too large becomes its largest value.
     """
-    if dtype.name.startswith("float8") and array.dtype != dtype:
+    # NumPy computes a dtype's name in a microsecond: asked for where it may be float8 alone.
+    if dtype.itemsize == 1 and dtype.name.startswith("float8") and array.dtype != dtype:
         array = array.astype(np.float32)
         if dtype.name == "float8_e4m3fn":
             array = array.clip(-448, 448)

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..nn.functional.loss.definitions import are_classes, resolve_classes
+from ..nn.functional.loss.definitions import resolve_classes
+from ..ops.gather_scatter import is_below
 from .symbols import (
     FLOAT_DTYPES,
     SymbolicArray,
@@ -166,7 +167,7 @@ def class_indices(count: int) -> np.ndarray:
 
 def count_valid_rows(target: np.ndarray, shape: tuple[int, ...], ignore_index: int) -> float:
     """Return how many targets are not ignored; raise the definition's error for invalid ones."""
-    if not 0 <= ignore_index < shape[1] and are_classes(np.ascontiguousarray(target), shape[1]):
+    if not 0 <= ignore_index < shape[1] and is_below(np.ascontiguousarray(target), shape[1]):
         return float(target.size)
     # It raises the error that the definition would.
     resolve_classes(np, shape, target, None, ignore_index)

@@ -148,9 +148,12 @@ def accept_varargs(function: Callable[..., Any]) -> Callable[..., Any]:
 def in_place(op: Op) -> Callable[..., Tensor]:
     """Make `x.mul_(y)` from mul: the same values, written into x's memory."""
     name = f"{op.name}_"
+    ufunc = UFUNCS.get(op.name)
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if is_plain_write(self, (*args, *kwargs.values())):
+            if ufunc is not None and not kwargs and wrote_directly(ufunc, self, args):
+                return self
             result = op.function(self, *args, **kwargs)._array
             have = self._array
             if result.shape == have.shape and result.dtype is have.dtype:
@@ -175,6 +178,43 @@ def in_place(op: Op) -> Callable[..., Tensor]:
     twin.__name__ = twin.__qualname__ = name
     twin.__doc__ = f"The in-place form of `{op.name}`: the result replaces the tensor's elements."
     return twin
+
+
+UFUNCS = {
+    "add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.true_divide,
+}  # fmt: skip
+"""The functions of NumPy that write an op's result where it belongs, without a copy."""
+
+LARGE = 1e38
+"""Below it, a number is one of float32, too."""
+
+WRITTEN_DIRECTLY = {numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)}
+
+
+def wrote_directly(ufunc: numpy.ufunc, target: Tensor, args: tuple[Any, ...]) -> bool:
+    """Write `target = ufunc(target, other)` in one pass, if the result surely fits.
+
+    The write is a plain one: see `is_plain_write`.
+    """
+    array = target._array
+    flags = array.flags
+    # Elements of memory without gaps have a location each; those of other views may share one.
+    if len(args) != 1 or array.dtype not in WRITTEN_DIRECTLY or not flags.forc:
+        return False
+    other: Any = args[0]
+    if other.__class__ in PLAIN_TENSORS:
+        other = other._array
+        if other.__class__ is not ndarray or other.dtype is not array.dtype:
+            return False
+        if other.shape != array.shape:
+            return False
+    elif other.__class__ is not float or not abs(other) < LARGE:
+        return False
+    if not flags.writeable:
+        return False
+    ufunc(array, other, array)
+    target._bump()
+    return True
 
 
 SIMPLE = {int, float, bool, str, type(None)}

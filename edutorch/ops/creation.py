@@ -82,14 +82,14 @@ def parse_size(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     if len(size) == 1 and not isinstance(size[0], int):
         size = size[0] if isinstance(size[0], Sequence) else (size[0],)
     try:
-        shape = tuple(operator.index(element) for element in size)
+        shape = tuple(map(operator.index, size))
     except TypeError:
         type_names = ", ".join(type(element).__name__ for element in size)
         hint = "a / b gives a float: use a // b" if "float" in type_names else None
         raise ArgumentError(
             op, f"argument `size` must be ints, got {type_names}", hint=hint
         ) from None
-    if any(element < 0 for element in shape):
+    if shape and min(shape) < 0:
         raise ShapeError(op, "a size cannot be negative", {"size": shape})
     return shape
 
@@ -148,7 +148,8 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
                 made = forward(backend.xp, *args, dtype=array_dtype, **named)
             else:
                 made = backend.on_card(forward, backend.xp, *args, dtype=array_dtype, **named)
-            array = backend.asarray(made)
+            is_array = backend is backends.CPU and made.__class__ is np.ndarray
+            array = made if is_array else backend.asarray(made)
         except (MemoryError, ValueError) as error:
             raise memory_error(name, error) if is_too_large(error) else error from None
         if out is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
+
+from numpy import maximum, ndarray, uint64
 
 from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
@@ -43,12 +46,40 @@ def index_array(name: str, index: Index) -> Array:
 
 def index_along(index: Array, dim: int) -> tuple[Array, ...]:
     """Return the full index that gathers `index` along `dim`, and the other axes in place."""
-    xp = backends.of(index).xp
-    grid = [
-        xp.arange(size).reshape((-1,) + (1,) * (index.ndim - axis - 1))
-        for axis, size in enumerate(index.shape)
-    ]
+    if index.__class__ is ndarray and max(index.shape, default=0) <= SMALL:
+        grid = grid_of(index.shape)
+    else:
+        grid = make_grid(backends.of(index).xp, index.shape)
     return (*grid[:dim], index, *grid[dim + 1 :])
+
+
+SMALL = 256
+"""Up to this size of an axis, the positions along it are kept for the next call."""
+
+
+@functools.lru_cache(maxsize=64)
+def grid_of(shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Return `make_grid` of NumPy, kept; its arrays are read-only."""
+    grid = make_grid(backends.CPU.xp, shape)
+    for positions in grid:
+        positions.flags.writeable = False
+    return grid
+
+
+def make_grid(xp: Namespace, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Return the positions along each axis, in shapes that broadcast to `shape`."""
+    return tuple(
+        xp.arange(size).reshape((-1,) + (1,) * (len(shape) - axis - 1))
+        for axis, size in enumerate(shape)
+    )
+
+
+def is_below(index: Array, size: int) -> bool:
+    """Return True if the elements of an int64 index of the host are from 0 to size - 1.
+
+    One pass checks both ends: a negative integer, viewed as unsigned, is huge.
+    """
+    return not index.size or bool(maximum.reduce(index.view(uint64), axis=None) < size)
 
 
 def checked_range(name: str, index: Array, size: int, lowest: int = 0) -> Array:
@@ -68,7 +99,10 @@ def checked_range(name: str, index: Array, size: int, lowest: int = 0) -> Array:
             hint=f"valid indices are {lowest} to {size - 1}" if size else "it has no elements",
         )  # fmt: skip
 
-    if not index.size or not backends.has_elements(index):
+    if index.__class__ is ndarray and index.dtype == dtypes.int64.numpy and not lowest:
+        if is_below(index, size):
+            return index
+    elif not index.size or not backends.has_elements(index):
         return index
     backend = backends.of(index)
     if size and backend.checks_later:
@@ -166,6 +200,8 @@ def check_fit(name: str, dim: int, input: Array, index: Array, src: Any = None) 
     Along `dim` it may be larger than `input`. A 0-d tensor counts as a vector of one element, and
     a 0-d `src` is one value for all positions.
     """
+    if input.shape == index.shape and getattr(src, "shape", ()) in ((), index.shape):
+        return  # the usual case, without its rows of an error
     arrays = {"input": input, "index": index} | ({"src": src} if getattr(src, "ndim", 0) else {})
     shapes = {label: tuple(array.shape) or (1,) for label, array in arrays.items()}
     wanted = shapes.pop("index")
@@ -279,7 +315,7 @@ def index_select(xp: Namespace, input: Array, dim: int, index: Index) -> Array:
         )  # fmt: skip
     row = input if input.ndim else input.reshape(1)
     index = checked_range("index_select", index, row.shape[dim])
-    y = xp.take(row, index if index.ndim else index.reshape(1), axis=dim)
+    y = row.take(index if index.ndim else index.reshape(1), axis=dim)
     return y if input.ndim else y.reshape(())
 
 

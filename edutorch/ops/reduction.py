@@ -127,7 +127,7 @@ def amax(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> 
     >>> amax(tensor([[1.0, 5.0], [3.0, 2.0]]), 1)
     tensor([5., 3.])
     """
-    return xp.max(input, axis=dim, keepdims=keepdim)
+    return input.max(axis=dim, keepdims=keepdim)  # xp.max takes a microsecond more
 
 
 amax.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"g\,[x = y]")
@@ -140,7 +140,7 @@ def amin(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> 
     >>> amin(tensor([[1.0, 5.0], [3.0, 2.0]]), 1)
     tensor([1., 2.])
     """
-    return xp.min(input, axis=dim, keepdims=keepdim)
+    return input.min(axis=dim, keepdims=keepdim)
 
 
 amin.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"g\,[x = y]")

@@ -49,10 +49,11 @@ def sort_forward(
     dim = normal_dim("sort", dim, input.ndim)
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
-    source = xp.flip(input, (dim,)) if descending else input
+    backward = (slice(None),) * dim + (slice(None, None, -1),)
+    source = input[backward] if descending else input
     indices = xp.argsort(sortable(source), axis=dim, kind="stable")
     if descending:  # stable in both directions
-        indices = xp.flip(input.shape[dim] - 1 - indices, (dim,))
+        indices = (input.shape[dim] - 1 - indices)[backward]
     return input[index_along(indices, dim)], indices
 
 
@@ -83,8 +84,12 @@ def minmax_dim(
         raise ShapeError(
             name, f"axis {dim} has size 0, so there is no {name}", {"input": input.shape}
         )
-    value, place = (xp.max, xp.argmax) if largest else (xp.min, xp.argmin)
-    return value(input, axis=dim, keepdims=keepdim), place(input, axis=dim, keepdims=keepdim)
+    # Methods: NumPy's functions of these names take a microsecond more.
+    if largest:
+        value, place = input.max(axis=dim, keepdims=keepdim), input.argmax
+    else:
+        value, place = input.min(axis=dim, keepdims=keepdim), input.argmin
+    return value, place(axis=dim, keepdims=keepdim)
 
 
 def extreme_gradient(

@@ -256,3 +256,23 @@ def test_the_in_place_form_has_the_gradients_of_the_function(name, torch):
     for out_of_place, in_place, expected in zip(*results, strict=True):
         assert in_place.tolist() == pytest.approx(out_of_place.tolist())
         assert in_place.tolist() == pytest.approx(expected.tolist())
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+@pytest.mark.parametrize("dtype", [edutorch.float32, edutorch.float64, edutorch.int64])
+def test_an_in_place_form_equals_its_op(name, dtype):
+    """Written in one pass where the memory has no gaps: with itself, its transpose, numbers."""
+    make = lambda: edutorch.arange(1, 10).reshape(3, 3).to(dtype)  # noqa: E731
+    others = [lambda x: x, lambda x: x.t(), lambda x: x.t().contiguous(), lambda x: x[0]]
+    others += [lambda x: 2.5, lambda x: 1e300, lambda x: float("nan")]
+    for view in (lambda x: x, lambda x: x.t(), lambda x: x[:, 1:][1:]):
+        for other in others:
+            x = view(make())
+            if other(x).__class__ is edutorch.Tensor and other(x).shape[-1] != x.shape[-1]:
+                continue
+            expected = getattr(edutorch, name)(x, other(x))
+            if expected.dtype is not x.dtype:
+                continue
+            count = x._version
+            assert getattr(x, f"{name}_")(other(x)) is x and x._version == count + 1
+            assert edutorch.equal(x.nan_to_num(-1), expected.nan_to_num(-1))

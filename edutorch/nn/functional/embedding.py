@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import backends, dtypes
 from ...backends.kernel_registry import run_on_device, slot
+from ...backends.numpy import Array
 from ...backends.pending_checks import check_later
 from ...core.composed import recorded_as
 from ...core.error_messages import is_any_true
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor, wrap
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError
-from ...modes import no_grad
+from ...modes import DEFAULT, current, no_grad
 from ...ops import (
     arange,
     bincount,
@@ -30,6 +33,7 @@ from ...ops import (
     where,
     zeros,
 )  # fmt: skip
+from ...ops.gather_scatter import is_below
 from ...ops.sparse.row_gradient import embedding_rows
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -69,18 +73,29 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if backend.checks_later and classes.size and num_classes > 0:
         known = check_later(backend, "one_hot", classes, 0, num_classes - 1, lambda n: error(n, n))
         tensor = wrap(known)
-    elif is_any_true((classes < 0) | (classes >= num_classes)):
+    elif not are_classes(classes, num_classes):
         raise error(int(tensor.min()), int(tensor.max()))
     if backend.kernels:
         values = tensor._array, num_classes
         y = backend.on_card(run_on_device, backend.kernels, "ONE_HOT", tensor.numel(), values)
         if y is not None:
             return wrap(y)
+    if classes.__class__ is np.ndarray and current() is DEFAULT:  # nobody records the ops below
+        rows = np.zeros((classes.size, max(num_classes, 0)), np.int64)
+        rows[np.arange(classes.size), classes.reshape(-1)] = 1
+        return wrap(rows.reshape(*classes.shape, rows.shape[1]))
     if num_classes > tensor.numel():  # few of the rows of a large identity are wanted
         return (unsqueeze(tensor, -1) == arange(num_classes, device=tensor.device)).long()
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
     result = index_select(rows, 0, reshape(tensor, (-1,)))
     return reshape(result, (*tensor.shape, num_classes))
+
+
+def are_classes(classes: Array, count: int) -> bool:
+    """Return True if all elements are classes, from 0 to count - 1."""
+    if classes.__class__ is np.ndarray:
+        return is_below(classes, count)
+    return not is_any_true((classes < 0) | (classes >= count))
 
 
 @recorded_as("EmbeddingBackward0")

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy import ndarray, vdot
 
-from .... import backends
+from .... import backends, dtypes
 from ....backends.numpy import Array, Namespace
 from ....backends.pending_checks import check_later
 from ....core.fast.lazy_gradients import OneHotGradient
@@ -23,6 +23,7 @@ from ....modes import current
 from ....ops import clamp, conj_physical, exp, log, log_softmax, sgn, sigmoid, sign
 from ....ops import sum as total
 from ....ops.complex import has_complex_dtype
+from ....ops.gather_scatter import is_below
 from ..activation import hardtanh_forward
 from ..op_decorators import ArrayOrTensor, Shape, compute_in_float32, layer
 from .reduction import (
@@ -175,7 +176,7 @@ def resolve_classes(
     """
     classes = shape[0] if len(shape) == 1 else shape[1]
     on_host = xp is backends.CPU.xp
-    if on_host and not (0 <= ignore_index < classes) and are_classes(target, classes):
+    if on_host and not (0 <= ignore_index < classes) and is_below(target, classes):
         return target, None if weight is None else weight[target]
     ignored = target == ignore_index
     outside = ((target < 0) | (target >= classes)) & ~ignored
@@ -196,14 +197,6 @@ def check_classes(xp: Namespace, shape: tuple[int, ...], target: Array, ignored:
         name = running_function(LOSSES)
         error = functools.partial(class_error, shape=shape, classes=classes, op=name)
         check_later(backend, name, inside, 0, classes - 1, error)
-
-
-def are_classes(target: Array, classes: int) -> bool:
-    """Return True if all targets are classes.
-
-    One comparison checks both ends: a negative integer, viewed as unsigned, is huge.
-    """
-    return not target.size or target.view("uint64").max() < classes
 
 
 def target_index(xp: Namespace, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:
@@ -237,7 +230,7 @@ def check_target(input: Array, target: Array, weight: Array | None, reduction: s
     expected = (shape[0], *shape[2:]) if len(shape) > 1 else ()
     if target.shape != expected:
         raise target_shape_error(shape, target.shape, expected)
-    if target.dtype != "int64":
+    if target.dtype != dtypes.int64.numpy:
         hint = "classes are integers: use target.long()"
         raise DTypeError(
             running_function(LOSSES), "expected the target's classes as int64",
