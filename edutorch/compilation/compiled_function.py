@@ -35,6 +35,10 @@ log = logging.getLogger("edutorch.compile")
 ALL: WeakSet[Compiled] = WeakSet()
 LEAF = LeafSpec()
 
+CHECKED_CALLS, UNCHECKED_CALLS = 8, 63
+"""A function of one op runs as it is written, which is always right: after 8 calls with the guards'
+checks, only one in 64 has them, to see whether its arguments have become others."""
+
 config = SimpleNamespace(
     recompile_limit=8, cache_size_limit=8, suppress_errors=False, verbose=False
 )
@@ -86,6 +90,7 @@ class Compiled:
         self.broken: list[str] = []
         self.count = 0
         self.given_up = False
+        self.unchecked = self.same_calls = 0  # see `skip_checks`
         self.prepared = 0  # calls that only made the state of an optimizer
         self._lock = threading.RLock()
         self._bound: dict[int, Compiled] = {}
@@ -94,6 +99,9 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call a compiled version, or the function itself."""
+        if self.unchecked:
+            self.unchecked -= 1
+            return self.function(*args, **kwargs)
         mode = current()
         # A listener wants to see every op, and so do other modes: then the function itself runs.
         is_plain = mode is DEFAULT or mode is NO_GRAD or is_plain_mode(mode)
@@ -104,10 +112,18 @@ class Compiled:
             if entry.guards.mismatch(leaves, spec) is None:
                 if number:  # calls alternate rarely: the version that fitted comes first
                     self.entries.insert(0, self.entries.pop(number))
-                if entry.reasons:
+                if entry.runs_function:
+                    self.skip_checks()
+                if entry.reasons or entry.runs_function:
                     return self.function(*args, **kwargs)
                 return self.replay(entry, leaves, args, kwargs)
         return self.capture(leaves, spec, args, kwargs)
+
+    def skip_checks(self) -> None:
+        """Let the next calls go to the function without checks, after some that all did."""
+        self.same_calls += 1
+        if self.same_calls >= CHECKED_CALLS:
+            self.unchecked = UNCHECKED_CALLS
 
     def replay(
         self, entry: CompiledVersion, leaves: list[Any], args: tuple[Any, ...],
@@ -132,6 +148,7 @@ class Compiled:
         self, leaves: list[Any], spec: TreeSpec, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run the function, and compile its captured graph for the next call."""
+        self.same_calls = 0
         with self._lock:
             if self.entries:
                 why = self.entries[0].guards.mismatch(leaves, spec) or "its guards hold again"
@@ -246,6 +263,7 @@ class Compiled:
         """Discard every compiled version."""
         self.entries, self.retraces, self.broken = [], [], []
         self.count, self.prepared, self.given_up = 0, 0, False
+        self.unchecked = self.same_calls = 0
         for compiled_ in self._bound.values():
             compiled_.reset()
 

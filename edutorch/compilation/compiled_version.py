@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import backends
 from ..autograd.function_node import output_node
+from ..backends.kernel_registry import slot_of
 from ..backends.numpy import Array, as_plain_array
 from ..core.autograd.graph import LEAF, Node, edge_of
 from ..core.autograd.multi_output import Description
@@ -37,8 +38,11 @@ class CompiledVersion:
     """A captured graph that was compiled, with its guards.
 
     `run(leaves)` does what the function does for these arguments. If `reasons` is not empty, the
-    function cannot be represented by a graph, and runs uncompiled.
+    function cannot be represented by a graph, and runs uncompiled. `runs_function` says that it is
+    one op, whose own kernels do the same: a call of the function needs none of the checks.
     """
+
+    runs_function = False
 
     def __init__(
         self, title: str, captured: Captured, guards: Guards, make: Callable[[Graph], Run]
@@ -78,6 +82,7 @@ class CompiledVersion:
         self.plan_gradients()
         self.plan_inputs()
         self.plan_replaced_gradients()
+        self.runs_function = is_own_kernel(self)
         self.release_first_call()
 
     def plan_replaced_gradients(self) -> None:
@@ -275,6 +280,23 @@ class CompiledVersion:
             [results[number] for number in back.roots],
             [tensors[number] for number in self.saved_inputs if tensors[number] is not None],
         )  # fmt: skip
+
+
+def is_own_kernel(version: CompiledVersion) -> bool:
+    """Whether calling the function does the same with the same kernels, forward and backward."""
+    forward: Any = version.forward
+    backward: Any = version.backward
+    if not getattr(forward, "is_own_kernel", False) or version.writes or version.grads:
+        return False
+    tensors = [input_.tensor for input_ in version.inputs if input_.tensor is not None]
+    if not all(tensor._array.flags.c_contiguous for tensor in tensors):
+        return False  # a fused kernel copies it first, the op's own one leaves it to the definition
+    if backward is None or backward.is_small:
+        return True
+    (op,) = {node.target.op for node in version.captured.graph.nodes if node.op == "call_function"}
+    if slot_of(f"{op.name}/joint_vjp") is not None:
+        return True
+    return all(slot_of(f"{op.name}/{rule}") is not None for rule in op.rules)
 
 
 def view_of_input(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:

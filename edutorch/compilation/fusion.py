@@ -10,8 +10,13 @@ A kernel iterates over all positions of one shape, its domain, row by row. Value
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import numpy as np
+
+from ..core.op import Op
+from ..fx import Node
 from .fusion_groups import (
     Group,
     Unit,
@@ -22,7 +27,7 @@ from .fusion_groups import (
     reduction_level,
     steps_along,
 )
-from .symbols import KERNEL_DTYPES
+from .symbols import FLOAT_DTYPES, KERNEL_DTYPES
 from .values import (
     CHEAP_FUNCTIONS,
     FUNCTIONS,
@@ -33,7 +38,7 @@ from .values import (
     topological_order,
 )
 
-__all__ = ["Fusion", "fusion_obstacle", "group_values"]
+__all__ = ["Fusion", "fusion_obstacle", "group_values", "has_own_kernel", "nodes_with_own_kernel"]
 
 Obstacle = Callable[[Value], str | None]
 
@@ -43,6 +48,8 @@ MAX_DEFERRED_DEPTH = 4
 """The longest chain of values that are deferred for each other."""
 MIN_VECTOR_SIZE = 256
 """From so many elements on, vectorization pays."""
+MIN_THREADED_SIZE = 32_768
+"""From so many elements on, a kernel runs on two threads."""
 
 
 def fusion_obstacle(value: Value) -> str | None:
@@ -384,6 +391,35 @@ def group_values(
     return topological_order(units, lambda unit: unit.needs, lambda unit: unit.last), fusion.reasons
 
 
+def nodes_with_own_kernel(units: list[Unit]) -> set[Node]:
+    """Return the nodes whose reductions share no kernel with another op, and whose op has a kernel.
+
+    That kernel knows more than the generated one: how to divide a long row, or other axes than the
+    last ones. A row of elements without a reduction is the same in both.
+    """
+    candidates: set[Node] = set()
+    shared: set[Node | None] = set()
+    for unit in units:
+        nodes = {value.node for value in unit.values}
+        if len(nodes) > 1:
+            shared |= nodes
+        for value in unit.values:
+            if value.kind == "reduce" and value.node is not None and has_own_kernel(value.node):
+                candidates.add(value.node)
+    return candidates - shared
+
+
+def has_own_kernel(node: Node) -> bool:
+    """Whether a kernel would compute the op of a node at its size: see `kernels/cpu/`."""
+    op: Op | None = getattr(node.target, "op", None)
+    if op is None or op.slot is None or op.variadic or not isinstance(node.args[0], Node):
+        return False
+    meta = node.args[0].meta
+    if np.dtype(meta.get("dtype", bool)) not in FLOAT_DTYPES:
+        return False
+    return math.prod(meta["shape"]) >= op.slot.min_size
+
+
 def fold_bias_into_product(unit: Unit, program: Program, outputs: set[Value]) -> bool:
     """Fold the addition of a bias into the matrix product, which saves a pass.
 
@@ -427,6 +463,8 @@ def is_expensive(value: Value) -> bool:
     """Whether a function is so slow in NumPy that it is worth a kernel of its own."""
     if value.kind != "element" or value.size < MIN_VECTOR_SIZE:
         return False
+    if value.size >= MIN_THREADED_SIZE:  # NumPy has one thread
+        return True
     function = FUNCTIONS[value.function]
     # Our vectorized exp is faster than NumPy's even alone.
     return function.vector and function.costs >= 10

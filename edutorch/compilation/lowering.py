@@ -51,7 +51,7 @@ DECOMPOSABLE = {
 class ProgramBuilder:
     """Walks the nodes in order and adds the values of each."""
 
-    def __init__(self, graph: Graph, on_device: bool = False, kept: Collection[str] = ()) -> None:
+    def __init__(self, graph: Graph, on_device: bool = False, kept: Collection[Any] = ()) -> None:
         self.graph, self.on_device, self.kept = graph, on_device, kept
         self.program = Program()
         self.value_of_node: dict[Node, Any] = {}  # by node
@@ -186,7 +186,7 @@ class ProgramBuilder:
             return evaluate_symbolically(op, args, kwargs, self.make_value)
         if op.family.makes_view and isinstance(first, Value) and len(args) == 1:
             return self.lower_view(node, op, first, kwargs)
-        if op.name in self.kept:
+        if op.name in self.kept or node in self.kept:
             raise UnsupportedDefinitionError("it has a kernel of its own")
         if op.name in NEVER_DECOMPOSED:
             raise UnsupportedDefinitionError("a copy is wanted for its own sake")
@@ -256,12 +256,12 @@ def operand_key(operand: object) -> Any:
     return type(operand), repr(operand)  # 1, 1.0 and True are equal in Python
 
 
-def build_program(graph: Graph, on_device: bool = False, kept: Collection[str] = ()) -> Program:
+def build_program(graph: Graph, on_device: bool = False, kept: Collection[Any] = ()) -> Program:
     """Lower a graph to a program.
 
     Args:
         on_device: its arrays are not NumPy's: nothing may read their elements.
-        kept: ops that stay one call each.
+        kept: ops (by name) and nodes that stay one call each.
 
     >>> import edutorch
     >>> graph = fx.Graph()

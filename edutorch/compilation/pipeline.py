@@ -26,7 +26,7 @@ from ..fx.passes import standard
 from ..settings import are_deterministic_algorithms_enabled
 from . import kernel_cache
 from .explain import Explanation, Steps, Timing, explain_steps, instrument
-from .fusion import group_values
+from .fusion import group_values, has_own_kernel, nodes_with_own_kernel
 from .lowering import build_program
 from .memory_planning import ALIGNMENT, plan_memory
 from .program_codegen import Fused, program_text
@@ -36,6 +36,10 @@ __all__ = ["BACKENDS", "BackendError", "Lowered", "graph_compiler", "lower"]
 
 Run = Callable[[list[Any]], list[Any]]
 """A compiled graph: a function of arrays, and of numbers that change from call to call."""
+
+
+SMALL_WORK = 4096
+"""With so many elements in all NumPy calls together, kernels save less than the guards cost."""
 
 
 class BackendError(EdutorchError, RuntimeError):
@@ -54,6 +58,9 @@ class Lowered:
         self.graph, self._fuse = graph, fuse
         self.program = build_program(graph)
         self.units, self.reasons = group_values(self.program, fuse)
+        if fuse and (kept := nodes_with_own_kernel(self.units)):
+            self.program = build_program(graph, kept=kept)
+            self.units, self.reasons = group_values(self.program)
         self.plan = plan_memory(self.program, self.units)
         text = program_text(self.program, self.units, self.plan)
         self.source, self.fused = text.source, text.fused
@@ -129,6 +136,18 @@ class Lowered:
             self._scope[fused.name] = run_parallel
         else:
             self._scope[fused.name] = run
+
+    @property
+    def is_own_kernel(self) -> bool:
+        """Whether it is one op, which the op's own kernel or one NumPy call computes as well."""
+        nodes = {value.node for unit in self.units for value in unit.values}
+        return len(nodes) == 1 and (self.is_small or all(map(has_own_kernel, nodes)))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its kernels save less time than the checks before a call take."""
+        work = sum(fused.text.work * len(fused.group.values) for fused in self.fused)
+        return work <= SMALL_WORK
 
     @property
     def ready(self) -> bool:

@@ -260,3 +260,26 @@ def test_a_product_with_settings_is_left_to_numpy():
         np.add(symbol, 1.0, where=True)
     with pytest.raises(UnsupportedDefinitionError, match="needs the array itself"):
         np.asarray(symbol)
+
+
+def test_an_op_that_nothing_is_fused_with_keeps_its_own_kernel():
+    x = edutorch.randn(40, 300)
+
+    def alone(x):
+        return edutorch.softmax(x @ x.T, 0) @ x
+
+    compiled = edutorch.compile(alone)
+    compiled(x)
+    assert "softmax_1(matmul, 0" in compiled.code
+    np.testing.assert_allclose(compiled(x).numpy(), alone(x).numpy(), rtol=1e-5)
+    fused = edutorch.compile(lambda x: edutorch.softmax(x * 2, 1))
+    fused(x)
+    assert "softmax_1(" not in fused.code
+
+
+def test_a_function_of_one_op_runs_as_it_is_written():
+    compiled = edutorch.compile(lambda x: edutorch.sigmoid(x))
+    for x in [*[edutorch.randn(70, 70)] * 12, *[edutorch.randn(30, 40)] * 80]:
+        np.testing.assert_allclose(compiled(x).numpy(), edutorch.sigmoid(x).numpy(), rtol=1e-6)
+    assert compiled.unchecked
+    assert len(compiled.entries) == 2  # it was seen that the shape is another one
