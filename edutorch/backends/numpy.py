@@ -13,6 +13,7 @@ from .kernel_registry import slot
 from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
+TAKE_AT = slot("TAKE_AT")
 ROW_STATISTICS = slot("ROW_STATISTICS")
 
 Array = Annotated[Any, "Array"]
@@ -172,6 +173,14 @@ def add_at(target: np.ndarray, index: Any, values: Array) -> None:
         target[...] = wide
     elif values.size < ADD_AT.min_size or ADD_AT(target, index, values) is None:
         np.add.at(target, index, values)
+
+
+def take_at(array: Array, index: Any) -> Any:
+    """Return `array[index]`, an index with arrays in it."""
+    taken = None
+    if array.__class__ is np.ndarray and array.size >= TAKE_AT.min_size:
+        taken = TAKE_AT(array, index)
+    return array[index] if taken is None else taken
 
 
 def owner(array: np.ndarray) -> np.ndarray:

@@ -279,7 +279,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape = broadcast_shapes(one, (*indices.shape[:dim], 1, *indices.shape[dim + 1 :]))
 
     def spread(x: Tensor) -> Tensor:
-        return x.expand((*shape[:dim], x.shape[dim], *shape[dim + 1 :]))
+        full = (*shape[:dim], x.shape[dim], *shape[dim + 1 :])
+        return x if tuple(x.shape) == full else x.expand(full)
 
     return gather(spread(input), dim, spread(indices))
 

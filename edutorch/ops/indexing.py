@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import backends
 from ..backends.batching_rules import in_place_error
-from ..backends.numpy import Array, Namespace, Number, as_plain_array
+from ..backends.numpy import Array, Namespace, Number, as_plain_array, take_at
 from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node, record
 from ..core.autograd.view_tracking import notify_recorded, notify_write
@@ -165,7 +165,7 @@ def getitem(xp: Namespace, input: Array, index: Index) -> Array:
         if is_view_index(index):
             return input[index] if ... in index else input[(*index, ...)]
         part, rest = apply_integers(input, index)
-        y = part[checked_on_device(rest, part)]
+        y = take_at(part, checked_on_device(rest, part))
         return part[(*rest, ...)] if isinstance(y, np.generic) else y
     except IndexError as error:
         rows, hint = {"input": input.shape}, valid_indices(str(error))

@@ -19,7 +19,7 @@ from ...backends.numpy import Array
 __all__ = [
     "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "BOOL", "FLOAT64_2D", "INT64", "INT64_1D", "SCALAR",
     "TUPLE", "ArgumentType", "are_contiguous_floats", "compile_kernel", "contiguous_gradient",
-    "contiguous_rows", "split_at_axis", "use_wide_vectors", "writable_contiguous",
+    "contiguous_rows", "pointer", "split_at_axis", "use_wide_vectors", "writable_contiguous",
 ]  # fmt: skip
 
 ArgumentType = Callable[[Any], Any]
@@ -114,6 +114,25 @@ def type_use_wide_vectors(typing: Any) -> Any:
 
 
 use_wide_vectors: Any = intrinsic(type_use_wide_vectors)
+
+
+def pointer_type(typing: Any, address: types.Type, like: Any) -> Any:
+    """Type `pointer`: an address cast to a pointer to elements of the type of `like`."""
+
+    def lower(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+    ) -> Any:
+        element = context.get_value_type(signature.return_type.dtype)
+        return builder.inttoptr(arguments[0], element.as_pointer())
+
+    return types.CPointer(getattr(like, "dtype", like))(types.int64, like), lower
+
+
+pointer: Any = intrinsic(pointer_type)
+"""Called with an address and an array (or a number): the address, of elements of that dtype."""
 
 
 FLOATS = {np.dtype("float32"), np.dtype("float64")}

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 from numba import carray, njit, types
-from numba.extending import intrinsic
 
 from ... import optim
 from ...optim import fused
 from ..disk_cache import import_source, source_stamp
+from .jit import pointer
 from .parallel import parallel_for
 
 __all__ = ["compile_step", "fused_step", "step_count", "tensor_of", "tensor_slices"]
@@ -97,20 +97,6 @@ def compile_step(kernel: Callable[..., None]) -> Any:
 
 
 # The table of pointers -------------------------------------------------------------------------
-
-
-def pointer_type(typing, address, like):
-    """Type `pointer`: an address cast to a pointer to elements of an array's dtype."""
-
-    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(
-            arguments[0], context.get_value_type(signature.return_type.dtype).as_pointer()
-        )
-
-    return types.CPointer(like.dtype)(types.int64, like), lower
-
-
-pointer: Any = intrinsic(pointer_type)
 
 
 @njit

@@ -34,7 +34,7 @@ from .jit import (
     use_wide_vectors,
 )
 from .parallel import parallel_for
-from .row_reduce import row_max, sum_squared_deviations, total
+from .row_reduce import product, row_max, sum_squared_deviations, total
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
@@ -79,6 +79,16 @@ def sum_columns(start, stop, x, y):
         for j in range(sums.size):
             sums[j] += row[j]
     y[left:right] = sums
+
+
+def multiply_chunks(start, stop, x, partial):
+    """Π x of each chunk; `partial` has a row for each row of x."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    count = partial.shape[1]
+    for index in range(start, stop):
+        r, chunk = np.int64(index) // count, np.int64(index) % count
+        partial[r, chunk] = product(x[r, chunk * CHUNK : (chunk + 1) * CHUNK])
 
 
 def max_rows(start, stop, x, y):
@@ -171,6 +181,24 @@ def sum() -> Run:
             by_columns, -(-y.size // COLUMN_BAND), table, y, work=table.size // SUMS_PER_ELEMENT
         )
         return cast_and_reshape(y, input, dim, keepdim)
+
+    return run
+
+
+@ops.prod.kernel("cpu", min_size=8192)
+def prod() -> Run:
+    """Make the forward of `prod`."""
+    kernel = compile_kernel(multiply_chunks, ARRAY_2D, FLOAT64_2D)
+
+    def run(
+        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, dtype: DType | None
+    ) -> np.ndarray | None:
+        rows = as_rows(input, dim) if dtype is None else None
+        if rows is None:
+            return None
+        partial = np.empty((len(rows), -(-rows.shape[1] // CHUNK)))
+        parallel_for(kernel, partial.size, rows, partial, work=rows.size)
+        return cast_and_reshape(partial.prod(1), input, dim, keepdim)
 
     return run
 

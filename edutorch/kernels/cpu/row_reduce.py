@@ -17,7 +17,10 @@ from numba import njit
 from ...backends.numpy import Array
 from .vector_math import FloatFormat, vector_function
 
-__all__ = ["dot", "dot_centered", "row_max", "max_or_any", "sum_squared_deviations", "total"]
+__all__ = [
+    "dot", "dot_centered", "row_max", "max_or_any", "product", "sum_squared_deviations",
+    "total",
+]  # fmt: skip
 
 # Of 64 sums side by side, each adds 16 elements: too few for float32 to lose much.
 BLOCK = 1024
@@ -105,6 +108,15 @@ def block_dot_centered(a: Array, b: Array, center: float) -> Any:
     for i in range(a.size):
         sum += a[i] * (b[i] - center)
     return sum
+
+
+@njit(**REORDERED)
+def product(row: Array) -> Any:
+    """Π x, in float64."""
+    product = 1.0
+    for i in range(row.size):
+        product *= row[i]
+    return product
 
 
 @njit(forceinline=True)

@@ -1,0 +1,357 @@
+"""Cumulative sums, products and extremes along any axis, and the gradients of products.
+
+Each element of a scan waits for the one before it, for four cycles and more. So four rows are
+scanned at a time; along another axis than the last, so are some hundred adjacent columns, whose
+running values fill vectors. Sums and products run in float64, as in the definitions.
+
+An array is (outer, n, inner): the axes before the scanned one, that axis, those after it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from ... import ops
+from ...backends.numpy import Array
+from ...dtypes import dtype as DType
+from ...ops import cumulative
+from .jit import (
+    ARRAY_3D,
+    BOOL,
+    are_contiguous_floats,
+    compile_kernel,
+    contiguous_gradient,
+    split_at_axis,
+    use_wide_vectors,
+)
+from .parallel import parallel_for
+from .row_reduce import product
+from .work_queue import claim_range
+
+Run = Callable[..., Any]
+COLUMN_BAND = 128
+"""So many adjacent columns are scanned together."""
+
+ROW_BAND = 4
+"""So many rows are scanned together."""
+
+SMALLEST = 1e-290
+"""A product from here on can be divided by one of its factors; below, digits are lost."""
+
+
+def INT64_3D(dtype: Any) -> Any:
+    """A contiguous array of three axes of int64."""
+    return types.int64[:, :, ::1]
+
+
+def scan(start, stop, x, y, is_product, backwards):
+    """y = the sums or the products of x so far; the range counts bands of rows or of columns."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    outer, n, inner = x.shape
+    first = 1.0 if is_product else 0.0
+    if inner == 1:
+        for band in range(np.int64(start), np.int64(stop)):
+            r = band * ROW_BAND
+            # The last rows are scanned twice, if they do not fill a band: the result is the same.
+            s, t, u = min(r + 1, outer - 1), min(r + 2, outer - 1), min(r + 3, outer - 1)
+            a = b = c = d = first
+            for step in range(n):
+                k = np.uint64(n - 1 - step if backwards else step)
+                if is_product:
+                    a, b, c, d = a * x[r, k, 0], b * x[s, k, 0], c * x[t, k, 0], d * x[u, k, 0]
+                else:
+                    a, b, c, d = a + x[r, k, 0], b + x[s, k, 0], c + x[t, k, 0], d + x[u, k, 0]
+                y[r, k, 0], y[s, k, 0], y[t, k, 0], y[u, k, 0] = a, b, c, d
+        return
+    bands, running = (inner + COLUMN_BAND - 1) // COLUMN_BAND, np.empty(COLUMN_BAND)
+    for unit in range(np.int64(start), np.int64(stop)):
+        block, left = unit // bands, unit % bands * COLUMN_BAND
+        width = min(COLUMN_BAND, inner - left)
+        running[:] = first
+        for step in range(n):
+            k = n - 1 - step if backwards else step
+            row, out = x[block, k, left : left + width], y[block, k, left : left + width]
+            if is_product:
+                for j in range(width):
+                    running[j] *= row[j]
+                    out[j] = running[j]
+            else:
+                for j in range(width):
+                    running[j] += row[j]
+                    out[j] = running[j]
+
+
+@njit(forceinline=True)
+def replaces(value, best, largest):
+    """Of equal ones the last counts; the first NaN stays, with the index of the last."""
+    if largest:
+        return (not value < best) and (best == best or value != value)
+    return (not value > best) and (best == best or value != value)
+
+
+def scan_extremes(start, stop, x, values, indices, largest):
+    """The extremes of x so far, and their indices; the range counts bands of rows or columns."""
+    start, stop = claim_range(start, stop)
+    n, inner = x.shape[1], x.shape[2]
+    if inner == 1:
+        for r in range(start, stop):
+            best, index = x[r, 0, 0], np.uint64(0)
+            for k in range(np.uint64(n)):
+                value = x[r, k, 0]
+                if replaces(value, best, largest):
+                    best, index = value, k
+                values[r, k, 0], indices[r, k, 0] = best, index
+        return
+    bands = (inner + COLUMN_BAND - 1) // COLUMN_BAND
+    best, index = np.empty(COLUMN_BAND, x.dtype), np.zeros(COLUMN_BAND, np.int64)
+    for unit in range(np.int64(start), np.int64(stop)):
+        block, left = unit // bands, unit % bands * COLUMN_BAND
+        width = min(COLUMN_BAND, inner - left)
+        best[:width], index[:width] = x[block, 0, left : left + width], 0
+        for k in range(n):
+            row, out = x[block, k, left : left + width], values[block, k, left : left + width]
+            out_index = indices[block, k, left : left + width]
+            for j in range(width):
+                value, old = row[j], best[j]
+                is_best = replaces(value, old, largest)
+                best[j] = value if is_best else old
+                index[j] = k if is_best else index[j]
+                out[j], out_index[j] = best[j], index[j]
+
+
+def cumprod_gradient(start, stop, g, x, grad_input):
+    """The product before i times g_i + x_{i+1} (g_{i+1} + x_{i+2} (…)): nothing is divided."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, inner = np.uint64(x.shape[1]), x.shape[2]
+    if inner == 1:
+        for r in range(start, stop):
+            later, before = 0.0, 1.0
+            for step in range(n):
+                k = n - 1 - step
+                later += g[r, k, 0]
+                grad_input[r, k, 0] = later
+                later *= x[r, k, 0]
+            for k in range(n):
+                grad_input[r, k, 0] *= before
+                before *= x[r, k, 0]
+        return
+    bands, running = (inner + COLUMN_BAND - 1) // COLUMN_BAND, np.empty(COLUMN_BAND)
+    for unit in range(np.int64(start), np.int64(stop)):
+        block, left = unit // bands, unit % bands * COLUMN_BAND
+        width = min(COLUMN_BAND, inner - left)
+        running[:] = 0
+        for step in range(n):
+            k = n - 1 - step
+            row, gradient = x[block, k, left : left + width], g[block, k, left : left + width]
+            out = grad_input[block, k, left : left + width]
+            for j in range(width):
+                later = gradient[j] + running[j]
+                out[j] = later
+                running[j] = later * row[j]
+        running[:] = 1
+        for k in range(n):
+            row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
+            for j in range(width):
+                out[j] *= running[j]
+                running[j] *= row[j]
+
+
+@njit
+def multiply_others(gradient, row, out):
+    """The gradient times the product of all other elements of a row."""
+    whole, n = product(row), row.size
+    if SMALLEST < abs(whole) < np.inf:
+        whole *= gradient
+        for k in range(n):
+            out[k] = whole / row[k]
+        return
+    # There is a 0, or the product has left the range: those before and after are multiplied.
+    after, before = 1.0, np.float64(gradient)
+    for step in range(n):
+        k = np.uint64(n - 1 - step)
+        out[k] = after
+        after *= row[k]
+    for k in range(n):
+        out[k] *= before
+        before *= row[k]
+
+
+def prod_gradient(start, stop, g, x, grad_input):
+    """g times the product of all other elements along the axis; g has one element for it."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, inner = np.uint64(x.shape[1]), x.shape[2]
+    if inner == 1:
+        for r in range(start, stop):
+            multiply_others(g[r, 0, 0], x[r].reshape(-1), grad_input[r].reshape(-1))
+        return
+    bands, running = (inner + COLUMN_BAND - 1) // COLUMN_BAND, np.empty(COLUMN_BAND)
+    for unit in range(np.int64(start), np.int64(stop)):
+        block, left = unit // bands, unit % bands * COLUMN_BAND
+        width = min(COLUMN_BAND, inner - left)
+        running[:] = 1
+        for k in range(n):
+            row = x[block, k, left : left + width]
+            for j in range(width):
+                running[j] *= row[j]
+        gradient = g[block, 0, left : left + width]
+        divides = True
+        for j in range(width):
+            divides &= SMALLEST < abs(running[j]) < np.inf
+            running[j] *= gradient[j]
+        if divides:
+            for k in range(n):
+                row = x[block, k, left : left + width]
+                out = grad_input[block, k, left : left + width]
+                for j in range(width):
+                    out[j] = running[j] / row[j]
+            continue
+        running[:] = 1
+        for step in range(n):
+            k = n - 1 - step
+            row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
+            for j in range(width):
+                out[j] = running[j]
+                running[j] *= row[j]
+        running[:width] = gradient
+        for k in range(n):
+            row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
+            for j in range(width):
+                out[j] *= running[j]
+                running[j] *= row[j]
+
+
+# Makers ------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def scan_kernel() -> Any:
+    """Compile `scan`."""
+    return compile_kernel(scan, ARRAY_3D, ARRAY_3D, BOOL, BOOL)
+
+
+def count_bands(shape: tuple[int, int, int], rows: int = 1) -> int:
+    """Return the number of bands of columns, or of so many rows where each column is alone."""
+    outer, _, inner = shape
+    return -(-outer // rows) if inner == 1 else outer * -(-inner // COLUMN_BAND)
+
+
+def is_axis(input: Array, dim: Any) -> bool:
+    """Whether a kernel can go along this axis."""
+    return (
+        dim.__class__ is int
+        and input.ndim > 0
+        and -input.ndim <= dim < input.ndim
+        and input.size > 0
+        and are_contiguous_floats((input,))
+    )
+
+
+def scanned(input: Array, dim: int, is_product: bool, backwards: bool) -> np.ndarray:
+    """Return the sums or the products of the elements so far."""
+    y, shape = np.empty_like(input), split_at_axis(input.shape, dim)
+    parallel_for(
+        scan_kernel(), count_bands(shape, ROW_BAND), input.reshape(shape), y.reshape(shape),
+        is_product, backwards, work=input.size,
+    )  # fmt: skip
+    return y
+
+
+@ops.cumsum.kernel("cpu", min_size=256)
+def cumsum() -> Run:
+    """Make the forward of `cumsum`."""
+    scan_kernel()
+
+    def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
+        return scanned(input, dim, False, False) if dtype is None and is_axis(input, dim) else None
+
+    return run
+
+
+@ops.cumsum.kernel("cpu", "input", min_size=256)
+def cumsum_input() -> Run:
+    """Make the rule of `cumsum`: the sum of g from the end."""
+    scan_kernel()
+
+    def run(g: Array, dim: int) -> np.ndarray | None:
+        return scanned(g, dim, False, True) if is_axis(g, dim) else None
+
+    return run
+
+
+@ops.cumprod.kernel("cpu", min_size=256)
+def cumprod() -> Run:
+    """Make the forward of `cumprod`."""
+    scan_kernel()
+
+    def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
+        return scanned(input, dim, True, False) if dtype is None and is_axis(input, dim) else None
+
+    return run
+
+
+@ops.cumprod.kernel("cpu", "input", min_size=256)
+def cumprod_input() -> Run:
+    """Make the rule of `cumprod`."""
+    kernel = compile_kernel(cumprod_gradient, ARRAY_3D, ARRAY_3D, ARRAY_3D)
+
+    def run(g: Array, input: Array, dim: int) -> np.ndarray | None:
+        g = contiguous_gradient(g, input)
+        if g is None or not is_axis(input, dim) or not are_contiguous_floats((g, input)):
+            return None
+        y, shape = np.empty_like(input), split_at_axis(input.shape, dim)
+        arrays = [array.reshape(shape) for array in (g, input, y)]
+        parallel_for(kernel, count_bands(shape), *arrays, work=input.size)
+        return y
+
+    return run
+
+
+@cumulative.cum_minmax.kernel("cpu", min_size=256)
+def cum_minmax() -> Run:
+    """Make the forward of `cummax` and `cummin`."""
+    kernel = compile_kernel(scan_extremes, ARRAY_3D, ARRAY_3D, INT64_3D, BOOL)
+
+    def run(input: Array, dim: int, largest: bool) -> tuple[np.ndarray, np.ndarray] | None:
+        if not is_axis(input, dim):
+            return None
+        shape = split_at_axis(input.shape, dim)
+        values, indices = np.empty(shape, input.dtype), np.empty(shape, np.int64)
+        parallel_for(
+            kernel, count_bands(shape), input.reshape(shape), values, indices, largest,
+            work=input.size,
+        )  # fmt: skip
+        return values.reshape(input.shape), indices.reshape(input.shape)
+
+    return run
+
+
+@ops.prod.kernel("cpu", "input", min_size=1)
+def prod_input() -> Run:
+    """Make the rule of `prod`."""
+    kernel = compile_kernel(prod_gradient, ARRAY_3D, ARRAY_3D, ARRAY_3D)
+
+    def run(g: Array, input: Array, dim: Any) -> np.ndarray | None:
+        axis = dim[0] if dim.__class__ is tuple and len(dim) == 1 else dim
+        x = input.reshape(-1) if axis is None and input.ndim else input
+        axis = 0 if axis is None else axis
+        if input.size < 256 or not is_axis(x, axis):
+            return None
+        shape = split_at_axis(x.shape, axis)
+        if g.size * shape[1] != x.size or g.dtype != x.dtype:
+            return None
+        y, shape = np.empty_like(x), split_at_axis(x.shape, axis)
+        gradient = np.array(g).reshape(shape[0], 1, shape[2])
+        parallel_for(
+            kernel, count_bands(shape), gradient, x.reshape(shape), y.reshape(shape), work=x.size
+        )
+        return y.reshape(input.shape)
+
+    return run
