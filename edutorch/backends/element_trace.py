@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 
@@ -20,8 +20,9 @@ __all__ = ["SCALAR", "Element", "ElementNamespace", "Trace"]
 EXPRESSIONS = {
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",
     "less": "{} < {}", "greater": "{} > {}", "greater_equal": "{} >= {}", "equal": "{} == {}",
-    "not_equal": "{} != {}", "and": "{} & {}", "abs": "abs({})", "sqrt": "np.sqrt({})",
-    "sign": "np.sign({})", "where": "{1} if {0} else {2}",
+    "not_equal": "{} != {}", "and": "{} & {}", "less_equal": "{} <= {}", "or": "{} | {}",
+    "xor": "{} ^ {}", "not": "not {}", "isnan": "{0} != {0}", "abs": "abs({})",
+    "sqrt": "np.sqrt({})", "sign": "np.sign({})", "where": "{1} if {0} else {2}",
     # A NaN is kept, as by NumPy: it is not equal to itself, and no comparison with it holds.
     "maximum": "{0} if {0} >= {1} or {0} != {0} else {1}",
     "minimum": "{0} if {0} <= {1} or {0} != {0} else {1}",
@@ -34,14 +35,26 @@ EXPRESSIONS = {
             "normal_cdf",
         )
     },
-    "expm1": "math.expm1({})", "log1p": "math.log1p({})",
+    "expm1": "math.expm1({})", "log1p": "math.log1p({})", "power": "power({}, {})",
+    "logaddexp": "logaddexp({}, {})", "hypot": "hypot({}, {})", "fmod": "fmod({}, {})",
+    "remainder": "remainder({}, {})", "copysign": "copysign({}, {})",
+    "arctan2": "math.atan2({}, {})", "floor": "np.floor({})", "ceil": "np.ceil({})",
+    "trunc": "np.trunc({})", "rint": "np.rint({})", "sin": "math.sin({})", "cos": "math.cos({})",
+    **{name: f"np.{name}({{}})" for name in (
+        "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "arcsinh", "arccosh", "arctanh",
+    )},
+    "logaddexp2": "np.logaddexp2({}, {})", "exp2": "np.exp2({})",
+    "log2": "math.log2({})", "log10": "math.log10({})",
 }  # fmt: skip
 """The operations of a formula, as expressions of a kernel."""
 
 WHOLE_OPS = {"erf", "normal_cdf"}
 """Ops that are one operation, although their definitions are long."""
 
-CONDITIONS = {"less", "greater", "greater_equal", "equal", "not_equal", "and"}
+CONDITIONS = {
+    "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "and", "or", "xor",
+    "not", "isnan",
+}  # fmt: skip
 
 SCALAR, FIRST_ARRAY = -1, -2
 """Operands that are not the results of operations: see `Trace`."""
@@ -57,18 +70,21 @@ class Trace:
 
     Args:
         names: the names of the arrays.
+        conditions: those among them whose elements are bool.
 
     Attributes:
         operations: (name, operand …); an operand is the index of an earlier operation, SCALAR for
             the next scalar, or the index of an array, counted down from FIRST_ARRAY.
         scalars: the numbers in the order of their use.
         arrays: the elements that stand for the arrays.
+        written: the names of the operations that the lines of the last `write` have.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], conditions: Collection[str] = ()) -> None:
+        self.conditions = {FIRST_ARRAY - names.index(name) for name in conditions}
         self.operations: list[tuple[Any, ...]] = []
         self.scalars: list[float] = []
-        self.names = names
+        self.names, self.written = names, tuple[str, ...]()
         self.arrays = [Element(self, FIRST_ARRAY - index) for index in range(len(names))]
 
     def record(self, name: str, *operands: Any) -> Element:
@@ -128,6 +144,7 @@ class Trace:
         used = set(result_names)
         for name in reversed(values):
             used.update(values[name][1:] if name in used else ())
+        self.written = tuple([value[0] for name, value in values.items() if name in used])
         lines = [
             f"{name} = {expressions[operation].format(*words)}"
             for name, (operation, *words) in values.items()
@@ -255,6 +272,7 @@ class Element:
     __hash__ = None  # type: ignore[assignment]
 
     itemsize = 4  # no formula may depend on more than that it is neither 16 bits nor complex
+    size, ndim = 0, 1  # as of a small array: what is done to large ones in fewer passes is the same
 
     def __init__(self, trace: Trace, index: int) -> None:
         self.trace, self.index = trace, index
@@ -263,15 +281,41 @@ class Element:
     __sub__, __rsub__, __isub__ = operators("sub")
     __mul__, __rmul__, __imul__ = operators("mul")
     __truediv__, __rtruediv__, __itruediv__ = operators("div")
-    __neg__, __and__ = operation("neg"), operation("and")
-    __lt__, __gt__, __ge__ = operation("less"), operation("greater"), operation("greater_equal")
+    __neg__, __abs__ = operation("neg"), operation("abs")
+    __and__, __or__, __xor__ = operation("and"), operation("or"), operation("xor")
+    __invert__ = operation("not")
+    __lt__, __le__ = operation("less"), operation("less_equal")
+    __gt__, __ge__ = operation("greater"), operation("greater_equal")
+    __eq__ = operation("equal")  # type: ignore[assignment]
     __ne__ = operation("not_equal")  # type: ignore[assignment]
+
+    def __pow__(self, exponent: Operand) -> Element:
+        """Record the square as a product, as NumPy computes it, and any other power."""
+        if exponent.__class__ is not Element and exponent in (1, 2):
+            return self * self if exponent == 2 else self
+        return self.trace.record("power", self, exponent)
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it is bool."""
+        if self.index < 0:
+            return self.index in self.trace.conditions
+        return self.trace.operations[self.index][0] in CONDITIONS
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """That of a condition, or float32."""
-        is_condition = self.index >= 0 and self.trace.operations[self.index][0] in CONDITIONS
-        return np.dtype(bool if is_condition else np.float32)
+        return np.dtype(bool if self.is_condition else np.float32)
+
+    def astype(self, dtype: Any) -> Element:
+        """Return a condition as 0 or 1, or a number as the condition that it is not 0."""
+        target = np.dtype(dtype)
+        if target not in (np.bool_, np.float32):
+            raise TypeError("a formula of a kernel computes in one dtype")
+        is_condition = target == np.bool_
+        if is_condition == self.is_condition:
+            return self
+        return self != 0 if is_condition else ElementNamespace.where(self, 1.0, 0.0)
 
     def __setitem__(self, key: EllipsisType, value: Element) -> None:
         """Replace the element: `x[...] = y`."""
@@ -297,11 +341,21 @@ Operand = Element | float
 class ElementNamespace:
     """NumPy's functions for the elements of a trace."""
 
-    abs, sqrt, sign, exp, expm1, log, log1p, tanh, clip = (
-        staticmethod(operation(name))
-        for name in ("abs", "sqrt", "sign", "exp", "expm1", "log", "log1p", "tanh", "clip")
-    )
-    maximum, minimum = staticmethod(operation("maximum")), staticmethod(operation("minimum"))
+    (
+        abs, sqrt, sign, exp, expm1, log, log1p, tanh, clip, maximum, minimum, greater,
+        greater_equal, less, less_equal, equal, not_equal, isnan, floor, ceil, trunc, hypot, sin,
+        cos, exp2, log2, log10, copysign, fmod, remainder, logaddexp2, tan, arcsin, arccos,
+        arctan, sinh, cosh, arcsinh, arccosh, arctanh,
+    ) = (
+        staticmethod(operation(name)) for name in (
+            "abs", "sqrt", "sign", "exp", "expm1", "log", "log1p", "tanh", "clip", "maximum",
+            "minimum", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal",
+            "isnan", "floor", "ceil", "trunc", "hypot", "sin", "cos", "exp2", "log2", "log10",
+            "copysign", "fmod", "remainder", "logaddexp2", "tan", "arcsin", "arccos", "arctan",
+            "sinh", "cosh", "arcsinh", "arccosh", "arctanh",
+        )
+    )  # fmt: skip
+    arctan2, logical_not = staticmethod(operation("arctan2")), staticmethod(operation("not"))
 
     @staticmethod
     def where(condition: Element, x: Operand, y: Operand) -> Element:
@@ -309,9 +363,36 @@ class ElementNamespace:
         return condition.trace.record("where", condition, x, y)
 
     @staticmethod
+    def asarray(x: Operand) -> Operand:
+        """Return the element, or a scalar as NumPy's."""
+        return x if isinstance(x, Element) else np.float64(x)
+
+    @staticmethod
     def zeros_like(x: Element) -> float:
         """Return 0."""
         return 0.0
+
+    @staticmethod
+    def ones_like(x: Element) -> float:
+        """Return 1."""
+        return 1.0
+
+    @staticmethod
+    def isfinite(x: Element) -> Element:
+        """Record a comparison: x - x is NaN for infinities and NaN."""
+        return x - x == 0.0
+
+    @staticmethod
+    def isinf(x: Element) -> Element:
+        """Record a comparison."""
+        return ElementNamespace.abs(x) == math.inf
+
+    @staticmethod
+    def around(x: Element, decimals: int) -> Element:
+        """Record the nearest integer."""
+        if decimals:
+            raise TypeError("only whole numbers")
+        return x.trace.record("rint", x)
 
     @staticmethod
     def reciprocal(x: Element) -> Element:
@@ -319,7 +400,19 @@ class ElementNamespace:
         return 1.0 / x
 
     @staticmethod
-    def logaddexp(number: float, x: Element) -> Element:
+    def fmax(x: Element, y: Operand) -> Element:
+        """Record the larger one, or the one that is not NaN."""
+        return ElementNamespace.where((x >= y) | (y != y), x, y)
+
+    @staticmethod
+    def fmin(x: Element, y: Operand) -> Element:
+        """Record the smaller one, or the one that is not NaN."""
+        return ElementNamespace.where((x <= y) | (y != y), x, y)
+
+    @staticmethod
+    def logaddexp(number: Operand, x: Operand) -> Element:
         """log(eᵃ + eˣ): the larger one, and a correction, which is 0 for distant ones."""
         xp = ElementNamespace
+        if isinstance(number, Element):
+            return number.trace.record("logaddexp", number, x)
         return xp.maximum(x, number) + xp.log1p(xp.exp(-xp.abs(x - number)))

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, TypeVar
 from numpy import ndarray
 
 __all__ = [
-    "Slot", "activate", "as_ndarray", "attach", "declarations", "reference_only", "run_on_device",
-    "slot", "slot_of",
+    "GeneratedSlot", "Slot", "activate", "as_ndarray", "attach", "declarations", "generated_slot",
+    "reference_only", "run_on_device", "slot", "slot_of",
 ]  # fmt: skip
 
 Maker = TypeVar("Maker", bound=Callable[[], Any])
@@ -142,6 +142,47 @@ class Slot:
     def kernel(self, device: str, *, min_size: int = 0) -> Callable[[Maker], Maker]:
         """Attach the kernel of this slot, as a decorator of its maker."""
         return attach(self.name, device, min_size)
+
+
+class GeneratedSlot(Slot):
+    """The slot of a kernel that is written from a formula: every elementwise op and rule has one.
+
+    From which size on it pays depends on the formula, which is looked at when the first array of
+    some size comes. Until then, `min_size` is that size.
+    """
+
+    __slots__ = ("is_estimated",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, MIN_GENERATED_SIZE, "elementwise")
+        self.is_estimated = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compute by the kernel. None: it is not ready, does not pay, or the case is another."""
+        if not self.is_estimated:
+            self.request()  # which estimates it
+        if not any(getattr(value, "size", 0) >= self.min_size for value in arguments):
+            return None
+        return super().__call__(*arguments)
+
+    def set_min_size(self, size: int) -> None:
+        """Set from which size on the kernel pays: from now on it can be requested."""
+        self.min_size, self.is_estimated, self.requested = size, True, False
+
+
+MIN_GENERATED_SIZE = 256
+"""For fewer elements, no kernel that is written from a formula is worth its call."""
+
+
+def generated_slot(key: str) -> Slot:
+    """Return the slot of an elementwise op or rule: that of a declared kernel, or a generated one.
+
+    A definition of the same name, such as one that is written anew at a prompt, gets a new one.
+    """
+    if key in declarations():
+        return slot(key)
+    made = _slots[key, "cpu"] = GeneratedSlot(key)
+    return made
 
 
 def slot(key: str, device: str = "cpu") -> Slot:

@@ -18,10 +18,11 @@ from importlib import import_module
 from typing import Any
 
 from ..backends import blas, kernel_registry
-from ..backends.kernel_registry import Slot, declarations, slot
+from ..backends.kernel_registry import GeneratedSlot, Slot, declarations, slot
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
 from ..utils.process import compiler, keep_freed_memory
+from .formulas import worthwhile_size
 
 __all__ = ["KernelStatus", "is_available", "report", "source", "warm_up"]
 
@@ -102,14 +103,19 @@ def make_or_warn(slot: Slot) -> None:
 
 
 def make(slot: Slot) -> None:
-    """Make the kernel of a slot and fill the slot with it."""
+    """Make the kernel of a slot and fill the slot with it; estimate one that is not yet known."""
+    if isinstance(slot, GeneratedSlot) and not slot.is_estimated:
+        slot.set_min_size(worthwhile_size(slot.name))
+        return
     slot.fill(kernel_maker(slot)())
 
 
 def kernel_maker(slot: Slot) -> Callable[[], Any]:
     """Return the function that makes the kernel of a slot."""
     folder = kernel_registry.FOLDERS[slot.device]
-    import_module(f".{folder}.{slot.file}", __name__)  # its decorators set the makers
+    module = import_module(f".{folder}.{slot.file}", __name__)  # its decorators set the makers
+    if isinstance(slot, GeneratedSlot):
+        return partial(module.formula_kernel, slot.name)
     assert slot.maker is not None, slot.name
     return slot.maker
 

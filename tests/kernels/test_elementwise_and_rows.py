@@ -115,13 +115,10 @@ def test_limits_that_are_infinite():
 def test_a_case_that_is_not_its_own_is_left_to_the_definition():
     run, slope = kernel(elementwise, "gelu"), kernel(elementwise, "gelu/input")
     x = array((6, 8), np.float32)
-    assert run(x.T, "none") is None
     assert run(x.astype(np.float16), "none") is None
     assert run(x, "sigmoid") is None
     assert slope(x.astype(np.float64), x, "none") is None
-    assert slope(x[:1], x, "none") is None
-    assert kernel(elementwise, "softplus")(x, 2.0, 20.0) is None
-    assert kernel(elementwise, "softplus")(x, 1.0, 3.0) is None
+    assert slope(x[:2], x, "none") is None
     assert kernel(softmax, "softmax")(x, 2, None) is None
     assert kernel(norms, "native_layer_norm")(x, x[0, :7], None, 1, 1e-5) is None
 

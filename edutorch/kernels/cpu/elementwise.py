@@ -5,43 +5,37 @@ temporary array in between. Here all operations are applied to an element while 
 register, and the exponentials are vectorized (`vector_math.py`).
 
 No formula stands here: a kernel is written from the op's definition, or from its derivative rule
-(`../formulas.py`). A kernel for one more op is one more line above `formula_kernel`.
+(`../formulas.py`), for all elementwise ops whose formulas can be traced. They take arrays of any
+shapes and strides that broadcast (`array_blocks.py`). A loop is compiled for each combination of
+dtypes, in the background: until it is ready, the definition answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import Parameter
 from typing import Any
 
 import numpy as np
 
 from ... import ops
+from ...backends.kernel_registry import Slot
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
 from ...nn import functional
 from ...nn.functional import activation
-from ..disk_cache import import_source, source_stamp
-from ..formulas import Formula, formula_of, write_formula
-from . import jit, scalar_functions, work_queue
+from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
+from .array_blocks import MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
+from .element_loops import Plan, make_plan
 from .implicit_gemm import BYTES
-from .jit import (
-    ARRAY_1D,
-    FLOATS,
-    are_contiguous_floats,
-    compile_kernel,
-    use_wide_vectors,
-)
-from .parallel import parallel_for
+from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
+from .parallel import MIN_WORK_PER_THREAD, parallel_for
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
-
-FIXED_SETTINGS = {
-    "gelu": [("none",), ("tanh",)],  # they choose the formula
-    "softplus": [(1.0, 20.0)],  # with beta as an argument, the usual one would cost a division
-}
-"""Settings for which there are kernels. Those of ops not listed are arguments of the kernel."""
 
 AVX512 = 64
 """The size of an AVX-512 register in bytes."""
@@ -49,90 +43,191 @@ AVX512 = 64
 AVX512_SIZES = {"exp": 32_768, "log": 131_072, "tanh": 65_536}
 """Where there is AVX-512, NumPy is as fast for fewer elements than this."""
 
-HEAD = '''\
-"""Kernels that edutorch has written: see `edutorch/kernels/cpu/elementwise.py`."""
+MAX_VARIANTS = 12
+"""A kernel is compiled for so many combinations of dtypes and settings; others are left alone."""
 
-import math
-
-import numpy as np
-
-from edutorch.kernels.cpu.jit import *
-from edutorch.kernels.cpu.parallel import parallel_for
-from edutorch.kernels.cpu.scalar_functions import *
-from edutorch.kernels.cpu.vector_math import *
-from edutorch.kernels.cpu.work_queue import claim_range
-'''
-
-KERNEL = """
-
-def {name}(start, stop, {parameters}):
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    {constants}
-    for i in range(start, stop):
-        {lines}
-        results[i] = {result}
+FLOAT32, NO_SCALARS = np.dtype("float32"), (0.0,) * MAX_SCALARS
+LOOP_DTYPES = {np.dtype("float32"), np.dtype("float64")}
+NUMBER_TYPES = {int, float}
 
 
-{name} = compile_kernel({name}, {types})
-"""
-
-DEFINITION_RUN = """
-
-def run({parameters}):
-    {choice}
-    x = contiguous_rows({x})
-    if not are_contiguous_floats((x,)):
-        return None
-    y = np.empty_like(x)  # not x itself: only without aliasing is the loop vectorized
-    parallel_for(kernel, y.size, x.reshape(-1), y.reshape(-1){numbers})
-    return y
-"""
-
-RULE_RUN = """
-
-def run({parameters}):
-    {choice}
-    x, g = {x}, contiguous_gradient(g, {x})
-    if not are_contiguous_floats((x, g)):
-        return None
-    y = np.empty_like(x)
-    parallel_for(kernel, y.size, g.reshape(-1), x.reshape(-1), y.reshape(-1){numbers})
-    return y
-"""
+# The parts of a call -----------------------------------------------------------------------------
 
 
-# From a formula to a kernel ----------------------------------------------------------------------
+def result_like(arrays: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return an empty array of a shape, with axes in the order that NumPy would choose."""
+    if all(array.flags.c_contiguous for array in arrays):
+        return np.empty(shape, dtype)
+    strides = [
+        (0,) * (len(shape) - array.ndim)
+        + tuple(
+            0 if n == 1 else abs(step) for n, step in zip(array.shape, array.strides, strict=True)
+        )
+        for array in arrays
+    ]
+    order: list[int] = []
+    for axis in reversed(range(len(shape))):
+        # Sorted by insertion, as by NumPy's iterator: an axis passes those that it is outside of.
+        position = 0
+        for index, other in enumerate(order):
+            steps = [(own[axis], own[other]) for own in strides if own[axis] and own[other]]
+            if steps and all(a <= b for a, b in steps) and any(a < b for a, b in steps):
+                position = index + 1
+        order.insert(position, axis)
+    out = np.empty([shape[axis] for axis in order], dtype)
+    return out.transpose(np.argsort(order))
 
 
-def kernel_text(
-    formula: Formula, name: str, numbers: tuple[str, ...], fixed: tuple[object, ...] = ()
-) -> str:
-    """Return the text of a kernel: `name(start, stop, *arrays, results, *numbers)`.
+class Variants:
+    """The loops of a formula, one for each combination of dtypes and settings.
 
-    Args:
-        numbers: the parameters that are one number for all elements.
-        fixed: the values of the settings, unless they are among the numbers.
+    Attributes:
+        names: the arrays among the formula's parameters; `node` is not used by a kernel.
+        settings, defaults: the names of its other parameters, and their usual values.
+        free: the settings that are arguments of the loop; each value of the others has its own.
+        slots: what has been asked for; None where there can be no loop.
     """
-    settings = dict(zip(formula.settings, fixed, strict=True)) if fixed else {}
-    code = write_formula(formula, numbers, settings)
-    arrays = [array for array in formula.arrays if array not in numbers]
-    return KERNEL.format(
-        name=name,
-        parameters=", ".join([*(f"{array}s" for array in arrays), "results", *numbers]),
-        constants="\n    ".join(code.constant_lines("results.dtype.type")),
-        lines="\n        ".join([*(f"{array} = {array}s[i]" for array in arrays), *code.lines]),
-        result=code.result,
-        types=", ".join(["ARRAY_1D"] * (len(arrays) + 1) + ["SCALAR"] * len(numbers)),
-    )
+
+    def __init__(self, key: str) -> None:
+        self.key, self.formula = key, formula_of(key)
+        self.names = tuple(name for name in self.formula.arrays if name != "node")
+        self.parameters = (*self.formula.arrays, *self.formula.settings)
+        self.settings = self.formula.settings
+        signature = REGISTRY[key.partition("/")[0]].signature.parameters
+        self.defaults = tuple(signature[name].default for name in self.settings)
+        numeric = [
+            name for name, value in zip(self.settings, self.defaults, strict=True)
+            if value.__class__ in NUMBER_TYPES or value is Parameter.empty
+        ]  # fmt: skip
+        self.free = frozenset(numeric if self.trace(numeric, {}) else ())
+        self.slots: dict[Any, Slot | None] = {}
+
+    def trace(
+        self, scalars: Sequence[str], dtypes: dict[str, Any], fixed: Sequence[tuple[str, Any]] = ()
+    ) -> Code | None:
+        """Return the code of the formula, or None if it cannot be traced."""
+        usual = dict(zip(self.settings, self.defaults, strict=True))
+        values = {name: usual.get(name) for name in self.parameters if name not in self.names}
+        values |= {name: dtype for name, dtype in dtypes.items() if not is_dtype(dtype)}
+        values |= dict(fixed)
+        values = {name: value for name, value in values.items() if name not in scalars}
+        conditions = [name for name, dtype in dtypes.items() if dtype == np.bool_]
+        try:
+            code = write_formula(self.formula, tuple(scalars), values, conditions=conditions)
+        except Exception:  # noqa: BLE001 (what cannot be traced fails anywhere)
+            return None
+        return code if code.lines and len(code.lines) <= MAX_LINES else None
+
+    def find(self, case: Case) -> Plan | None:
+        """Return the plan of a case if it is ready; else request it."""
+        if case not in self.slots:
+            slot = Slot(self.key, 0, "elementwise") if len(self.slots) < MAX_VARIANTS else None
+            if slot is not None:
+                slot.maker = partial(self.make, *case)
+            self.slots[case] = slot
+        slot = self.slots[case]
+        if slot is None:
+            return None
+        if slot.run is None:
+            slot.request()
+        plan: Any = slot.run
+        return plan or None
+
+    def make(self, dtypes: tuple[Any, ...], settings: tuple[Any, ...] | None) -> Plan | bool:
+        """Compile the loop of a case. False: there can be none."""
+        by_name = dict(zip(self.names, dtypes, strict=True))
+        arrays = {name: dtype for name, dtype in by_name.items() if is_dtype(dtype)}
+        computed = {dtype for dtype in arrays.values() if dtype != np.bool_}
+        if len(computed) != 1 or not computed <= LOOP_DTYPES:
+            return False
+        (computed_in,) = computed
+        values = dict(zip(self.settings, settings or (), strict=bool(settings)))
+        scalars = [name for name in self.settings if values.get(name) is FREE]
+        fixed = [(name, value) for name, value in values.items() if value is not FREE]
+        code = self.trace(scalars, by_name, fixed)
+        if code is None:
+            return False
+        result = np.dtype(bool) if code.is_condition else computed_in
+        if len(code.operations) > 1 and SCALAR & {*code.operations} and has_avx512():
+            return False
+        plan = make_plan(code, tuple(arrays), scalars, computed_in, (*arrays.values(), result))
+        return plan or False
+
+    def case_of(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Return these settings as part of a case: those that are free as `FREE`."""
+        if tuple(values) == self.defaults:
+            return None
+        return tuple(
+            FREE if name in self.free and value.__class__ in NUMBER_TYPES else value
+            for name, value in zip(self.settings, values, strict=True)
+        )
+
+    def scalars_of(self, values: Sequence[Any]) -> tuple[float, ...] | None:
+        """Return the arguments of the loop; None if they cannot be: a NaN is not compared."""
+        if tuple(values) == self.defaults:
+            return NO_SCALARS
+        scalars = [
+            float(value) for name, value in zip(self.settings, values, strict=True)
+            if name in self.free and value.__class__ in NUMBER_TYPES
+        ]  # fmt: skip
+        if len(scalars) > MAX_SCALARS or any(map(math.isnan, scalars)):
+            return None
+        return (*scalars, *NO_SCALARS[len(scalars) :])
 
 
-def import_kernels(*texts: str) -> Any:
-    """Return the module with these texts, which is kept on disk."""
-    # Not by a stamp of this file: one more kernel here leaves the others as they are.
-    files = (scalar_functions, work_queue, jit)  # and what they import
-    stamp = "".join(source_stamp(str(file.__file__)) for file in files)
-    return import_source(HEAD + "".join(texts), stamp.encode())
+Case = tuple[tuple[Any, ...], tuple[Any, ...] | None]
+"""The dtypes of the arrays, in place of some their value (None, or a number that chooses the
+formula), and the settings, None for the usual."""
+
+
+def is_dtype(value: Any) -> bool:
+    """Whether an operand of a case is an array."""
+    return isinstance(value, np.dtype)
+
+
+FREE: Any = type("Free", (), {})()
+"""Stands for a setting that is an argument of the loop."""
+
+MAX_LINES = 64
+"""Longer formulas are left to the definition: their variables exceed the registers."""
+
+
+# The kernel of an op or a rule -------------------------------------------------------------------
+
+RUN = """
+def run({parameters}):
+    if {not_arrays}:
+        return run_general(({names},), ({settings}))
+    plan = plans.get(({dtypes},)) if {is_usual} else None
+    if plan is None:
+        return run_general(({names},), ({settings}))
+    shape = {first}.shape
+    if {differs}:
+        return run_plan(plan, ({names},), usual)
+    result_ = empty(shape, plan.dtype)  # not `y`, which a rule may name
+    size = result_.size
+    if size < MIN_PARALLEL:
+        run_blocks(0, size, plan.address, id(result_), ({addresses}), usual)
+    else:
+        parallel_for(run_blocks, size, plan.address, id(result_), ({addresses}), usual)
+    return result_
+"""
+
+
+def run_plan(plan: Plan, arrays: Sequence[Array], scalars: tuple[float, ...]) -> Any:
+    """Compute with arrays that may broadcast, in any order of axes."""
+    shape = arrays[0].shape
+    if any(array.shape != shape for array in arrays):
+        try:
+            shape = np.broadcast(*arrays).shape
+        except ValueError:  # the definition says it better
+            return None
+    if len(shape) > MAX_DIMS:
+        return None
+    y = result_like(arrays, shape, plan.dtype)
+    addresses = (*map(id, arrays), 0, 0, 0)[:MAX_INPUTS]
+    parallel_for(run_blocks, y.size, plan.address, id(y), addresses, scalars)
+    return y
 
 
 @ops.exp.kernel("cpu", min_size=2048)
@@ -157,29 +252,45 @@ def import_kernels(*texts: str) -> Any:
 @activation.elu_forward.kernel("cpu", "input", min_size=4096)
 @activation.hardtanh_forward.kernel("cpu", min_size=16_384)
 @activation.hardtanh_forward.kernel("cpu", "input", min_size=16_384)
+@ops.add.kernel("cpu", min_size=131_072)
+@ops.sub.kernel("cpu", min_size=131_072)
+@ops.mul.kernel("cpu", min_size=131_072)
+@ops.mul.kernel("cpu", "input", min_size=131_072)
+@ops.mul.kernel("cpu", "other", min_size=131_072)
+@ops.div.kernel("cpu", min_size=131_072)
+@ops.div.kernel("cpu", "input", min_size=131_072)
 def formula_kernel(key: str) -> Run:
     """Make the kernel of a definition y = f(x, …), or of a rule f(g, x, …)."""
-    formula, choice = formula_of(key), ""
-    cases = FIXED_SETTINGS.get(key.partition("/")[0], [()])
-    numbers = () if cases[0] else formula.settings
-    texts = [
-        kernel_text(formula, f"kernel{index}" if case else "kernel", numbers, case)
-        for index, case in enumerate(cases)
-    ]
-    if cases[0]:
-        table = ", ".join(f"{case}: kernel{index}" for index, case in enumerate(cases))
-        texts.append(f"\nkernels = {{{table}}}\n")
-        choice = f"kernel = kernels.get(({', '.join(formula.settings)},))"
-        choice += "\n    if kernel is None:  # left to the definition\n        return None"
-    text = DEFINITION_RUN if len(formula.arrays) == 1 else RULE_RUN
-    run = text.format(
-        parameters=", ".join((*formula.arrays, *formula.settings)),
-        choice=choice,
-        x=formula.arrays[-1],
-        # They may be integers, as in `hardtanh(x, 0, 6)`; the kernel takes floats.
-        numbers="".join(f", float({name})" for name in numbers),
-    )
-    return skip_small_inputs(AVX512_SIZES.get(key, 0), import_kernels(*texts, run).run)
+    variants = Variants(key)
+    names = variants.names
+    if not names or len(names) > MAX_INPUTS or not layout_is_known():
+        return no_kernel
+    plans: dict[Any, Plan] = {}
+
+    def run_general(values: tuple[Any, ...], others: tuple[Any, ...]) -> Any:
+        arrays = as_arrays(values)
+        scalars = variants.scalars_of(others)
+        if arrays is None or scalars is None:
+            return None
+        dtypes = tuple(map(operand_dtype, names, arrays))
+        case = variants.case_of(others)
+        plan = variants.find((dtypes, case))
+        if plan is None:
+            return None
+        if case is None and NUMBER_LIKE not in names and None not in dtypes:
+            plans[dtypes] = plan
+        operands = [array for array, dtype in zip(arrays, dtypes, strict=True) if is_dtype(dtype)]
+        return run_plan(plan, operands, scalars)
+
+    scope = {
+        "ndarray": np.ndarray, "plans": plans, "run_general": run_general, "empty": np.empty,
+        "run_plan": run_plan, "run_blocks": run_blocks, "parallel_for": parallel_for,
+        "MIN_PARALLEL": 2 * MIN_WORK_PER_THREAD, "usual": NO_SCALARS, "defaults": variants.defaults,
+    }  # fmt: skip
+    exec(run_text(variants), scope)
+    if NUMBER_LIKE not in names:
+        variants.find(((FLOAT32,) * len(names), None))  # most calls are of this case
+    return skip_small_inputs(AVX512_SIZES.get(key, 0), scope["run"])
 
 
 def skip_small_inputs(min_size: int, run: Run) -> Run:
@@ -189,45 +300,48 @@ def skip_small_inputs(min_size: int, run: Run) -> Run:
     return lambda input: run(input) if input.size >= min_size else None
 
 
-# Sums, products and quotients: NumPy's loop is as fast, but runs on one core. So they have kernels
-# only from a size on where threads pay. (By NumPy's error model, x / 0 raises nothing.)
-@ops.add.kernel("cpu", min_size=131_072)
-@ops.sub.kernel("cpu", min_size=131_072)
-@ops.mul.kernel("cpu", min_size=131_072)
-@ops.mul.kernel("cpu", "input", min_size=131_072)
-@ops.mul.kernel("cpu", "other", min_size=131_072)
-@ops.div.kernel("cpu", min_size=131_072)
-@ops.div.kernel("cpu", "input", min_size=131_072)
-def binary_kernel(key: str) -> Run:
-    """Make z = f(x, y) of two arrays of one shape, or of an array and a number."""
-    formula = formula_of(key)
-    parameters = REGISTRY[key.partition("/")[0]].signature.parameters
-    defaults = tuple(parameters[name].default for name in formula.settings)
-    made = import_kernels(
-        kernel_text(formula, "array_kernel", (), defaults),
-        # By value the number stays in a register; the element of an array could be changed by z.
-        kernel_text(formula, "scalar_kernel", formula.arrays[1:], defaults),
-    )
-    array_kernel, scalar_kernel = made.array_kernel, made.scalar_kernel
+def run_text(variants: Variants) -> str:
+    """Return the text of a kernel's call: what most calls need is written out."""
+    names, settings = variants.names, variants.settings
+    first, *others = names
+    differs = [f"{name}.shape != shape" for name in others]
+    differs += [f"not {name}.flags.c_contiguous" for name in names]
+    return RUN.format(
+        parameters=", ".join(variants.parameters), names=", ".join(names), first=first,
+        settings="".join(f"{name}, " for name in settings),
+        not_arrays=" or ".join(f"{name}.__class__ is not ndarray" for name in names),
+        dtypes=", ".join(f"{name}.dtype" for name in names),
+        is_usual=f"({', '.join(settings)},) == defaults" if settings else "True",
+        differs=" or ".join(differs),
+        addresses=", ".join([*(f"id({name})" for name in names), "0", "0", "0"][:MAX_INPUTS]),
+    )  # fmt: skip
 
-    def run(x: Array, y: Array, *settings: object) -> np.ndarray | None:
-        if settings != defaults or y.__class__ is not np.ndarray or x.dtype not in FLOATS:
-            return None
-        if x.shape == y.shape:
-            if not are_contiguous_floats((x, y)):
-                return None
-            z = np.empty_like(x)
-            parallel_for(array_kernel, z.size, x.reshape(-1), y.reshape(-1), z.reshape(-1))
-            return z
-        # Other shapes broadcast: that is left to NumPy.
-        if y.ndim or y.dtype != x.dtype or not are_contiguous_floats((x,)):
-            return None
-        z = np.empty_like(x)
-        # [()] makes a 0-d array a scalar of its own dtype; float() would make it a float64.
-        parallel_for(scalar_kernel, z.size, x.reshape(-1), z.reshape(-1), y[()])
-        return z
 
-    return run
+def as_arrays(values: Sequence[Any]) -> list[Any] | None:
+    """Return operands as arrays: a number takes the dtype of the first array; None stays."""
+    arrays = [value for value in values if value.__class__ is np.ndarray]
+    if not arrays:
+        return None
+    dtype = next((array.dtype for array in arrays if array.dtype != np.bool_), None)
+    operands: list[Any] = []
+    for value in values:
+        if value.__class__ in NUMBER_TYPES and dtype in LOOP_DTYPES:
+            value = np.asarray(value, dtype)
+        if value is not None and value.__class__ is not np.ndarray:
+            return None
+        operands.append(value)
+    return operands
+
+
+def operand_dtype(name: str, array: Array | None) -> Any:
+    """Return an operand's dtype, or what stands for it in a case."""
+    if array is not None and name == NUMBER_LIKE and not array.ndim:
+        return array.item()
+    return None if array is None else array.dtype
+
+
+def no_kernel(*values: Any) -> None:
+    """Leave all to the definition."""
 
 
 @lazy_gradients.ADD_ONTO.kernel("cpu", min_size=131_072)

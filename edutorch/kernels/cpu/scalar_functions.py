@@ -10,11 +10,19 @@ import numpy as np
 from numba import njit
 
 from ...backends.numpy import Array
-from .vector_math import FloatFormat, erfcx, exp, exp_nonpositive, log1p_small, vector_function
+from .vector_math import (
+    FloatFormat,
+    erfcx,
+    exp,
+    exp_nonpositive,
+    log1p_small,
+    vector_function,
+    vector_function_of_pair,
+)
 
 __all__ = [
-    "copysign", "largest", "logaddexp", "maximum", "minimum", "normal_cdf", "power", "sign",
-    "smallest",
+    "copysign", "exact_fmod", "exact_remainder", "fmod", "hypot", "largest", "logaddexp", "maximum",
+    "minimum", "normal_cdf", "power", "quotient_is_long", "remainder", "sign", "smallest",
 ]  # fmt: skip
 
 
@@ -30,6 +38,85 @@ def normal_cdf(format: FloatFormat) -> Callable[..., Any]:
         return one - tail if x > zero else tail
 
     return normal_cdf
+
+
+@vector_function_of_pair
+def hypot(format: FloatFormat) -> Callable[..., Any]:
+    """√(a² + b²) without overflow; ∞ if one is infinite, even beside NaN."""
+    zero, one, infinity = format.constants((0, 1, math.inf))
+
+    def hypot(a, b):
+        x, y = abs(a), abs(b)
+        larger, smaller = (x, y) if x >= y else (y, x)
+        ratio = smaller / (larger if larger > zero else one)
+        length = larger * np.sqrt(one + ratio * ratio) if larger != zero else smaller
+        return infinity if (x == infinity or y == infinity) else length
+
+    def hypot_by_float64(a, b):
+        x, y = np.float64(a), np.float64(b)
+        length = np.float32(np.sqrt(x * x + y * y))
+        return infinity if (abs(a) == infinity or abs(b) == infinity) else length
+
+    return hypot_by_float64 if format.scalar is np.float32 else hypot
+
+
+LONG_QUOTIENT = 2.0**29
+"""From here on the product of the quotient and a float32 is not exact in float64."""
+
+
+@vector_function_of_pair
+def fmod(format: FloatFormat) -> Callable[..., Any]:
+    """a - b · trunc(a / b); of float32 exact unless `quotient_is_long`."""
+
+    def fmod(a, b):
+        x, y = np.float64(a), np.float64(b)
+        rest = x - np.trunc(x / y) * y
+        # The quotient may have been rounded up to an integer.
+        rest = rest + (abs(y) if x > 0 else -abs(y)) if rest * x < 0 else rest
+        rest = x if abs(x) < abs(y) else rest  # also a / ∞
+        return np.copysign(np.float32(rest), a)
+
+    def fmod_by_library(a, b):
+        return np.fmod(a, b)
+
+    return fmod if format.scalar is np.float32 else fmod_by_library
+
+
+@njit(forceinline=True)
+def quotient_is_long(a: float, b: float) -> Any:
+    """Whether `fmod` may be inexact, so that `exact_fmod` has to be used."""
+    return abs(np.float64(a)) >= LONG_QUOTIENT * abs(np.float64(b)) and a == a and b != 0
+
+
+@vector_function_of_pair
+def exact_fmod(format: FloatFormat) -> Callable[..., Any]:
+    """a - b · trunc(a / b) by the C library."""
+    scalar = format.scalar
+
+    def exact_fmod(a, b):
+        return scalar(np.fmod(a, b))
+
+    return exact_fmod
+
+
+@njit(forceinline=True)
+def with_sign_of_divisor(rest: float, b: float) -> Any:
+    """The remainder of a floored division from that of a truncated one."""
+    zero = type(b)(0)
+    moved = rest + b if (b < zero) != (rest < zero) else rest
+    return moved if rest != zero else type(b)(np.copysign(zero, b))
+
+
+@njit(forceinline=True)
+def remainder(a: float, b: float) -> Any:
+    """a - b · ⌊a / b⌋; of float32 exact unless `quotient_is_long`."""
+    return with_sign_of_divisor(fmod(a, b), b)
+
+
+@njit(forceinline=True)
+def exact_remainder(a: float, b: float) -> Any:
+    """a - b · ⌊a / b⌋ by the C library."""
+    return with_sign_of_divisor(exact_fmod(a, b), b)
 
 
 # Four registers of 16 float32: while one comparison is waited for, others run.

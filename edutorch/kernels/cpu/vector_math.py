@@ -27,7 +27,7 @@ from ...backends.numpy import Array
 
 __all__ = [
     "FloatFormat", "erf", "exp", "exp_nonpositive", "expm1_nonpositive", "log", "log1p_small",
-    "vector_function", "erfcx", "tanh",
+    "vector_function", "vector_function_of_pair", "erfcx", "tanh",
 ]  # fmt: skip
 
 CONTRACTED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}}
@@ -100,17 +100,39 @@ FORMATS = {
 def vector_function(formula: Callable[[FloatFormat], Callable[..., Any]]) -> Callable[..., Any]:
     """Make `formula(format)`, which returns a function of a scalar or row, callable in kernels."""
 
-    def function(x: Array) -> Any:
-        raise TypeError(f"{formula.__name__} is for compiled kernels only: elsewhere use NumPy's")
-
     def select_formula(x: Array) -> Any:
-        format = FORMATS.get(getattr(x, "dtype", x))  # an array's dtype
-        return None if format is None else formula(format)
+        return formula_for(formula, x)
+
+    return overloaded(formula, select_formula)
+
+
+def vector_function_of_pair(
+    formula: Callable[[FloatFormat], Callable[..., Any]],
+) -> Callable[..., Any]:
+    """Make `formula(format)`, which returns a function of two scalars, callable in kernels."""
+
+    def select_formula(a: float, b: float) -> Any:
+        return formula_for(formula, a)
+
+    return overloaded(formula, select_formula)
+
+
+def formula_for(formula: Callable[[FloatFormat], Callable[..., Any]], x: Any) -> Any:
+    """Return a formula's function for the dtype of a scalar or array type."""
+    format = FORMATS.get(getattr(x, "dtype", x))  # an array's dtype
+    return None if format is None else formula(format)
+
+
+def overloaded(formula: Callable[..., Any], select: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that stands for what `select` returns for the types of the arguments."""
+
+    def function(*arguments: Any) -> Any:
+        raise TypeError(f"{formula.__name__} is for compiled kernels only: elsewhere use NumPy's")
 
     function.__name__ = function.__qualname__ = formula.__name__
     function.__doc__, function.__module__ = formula.__doc__, formula.__module__
     options: Any = CONTRACTED
-    overload(function, jit_options=options, strict=False)(select_formula)
+    overload(function, jit_options=options, strict=False)(select)
     return function
 
 

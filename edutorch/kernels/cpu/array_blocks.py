@@ -1,0 +1,409 @@
+"""One loop for arrays of any shape: an elementwise function gets its operands in blocks.
+
+An elementwise kernel consists of two parts, like a ufunc of NumPy's. Its `loop` computes with
+contiguous arrays of one dtype; there is one for each formula and dtype (`element_loops.py`).
+`run_blocks` here is compiled once for all of them. It walks through the result, and calls the loop
+with the addresses of the operands: all at once where they are contiguous, else block by block. An
+operand that is broadcast, has gaps or another dtype is copied into a buffer first, a block of
+`BLOCK` elements that stays in the L1 cache: so the memory is passed through once. What fills the
+buffer is a loop as well, given by its address, so this file knows no dtype.
+
+Arrays come as the addresses of their `PyArrayObject`, whose fields are part of NumPy's C interface:
+in Python, asking an array for its address takes a microsecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from .work_queue import INT64, INT64_POINTER, claim_range
+
+__all__ = [
+    "MAX_DIMS", "MAX_INPUTS", "MAX_SCALARS", "PLAN_WORDS", "layout_is_known", "load",
+    "load_scalar", "pointer", "run_blocks",
+]  # fmt: skip
+
+BLOCK = 1024
+"""The elements of a buffer: 4 or 8 kB, of which four fit into an L1 cache."""
+
+MIN_ROW = 192
+"""With shorter rows, a block goes across several of them."""
+
+MAX_INPUTS, MAX_SCALARS, MAX_DIMS = 4, 4, 12
+"""The operands that an elementwise function may have, and its axes."""
+
+OPERANDS = MAX_INPUTS + 1
+
+DOUBLE_POINTER = ir.DoubleType().as_pointer()
+
+# Memory by address ---------------------------------------------------------------------------
+
+
+def type_load(typing: Any, address: types.Type) -> Any:
+    """Type `load(address)`: the integer of 64 bits there."""
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        return builder.load(builder.inttoptr(values[0], INT64_POINTER))
+
+    return types.int64(types.int64), lower
+
+
+def type_store(typing: Any, address: types.Type, value: types.Type) -> Any:
+    """Type `store(address, value)`: set the integer of 64 bits there."""
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        builder.store(values[1], builder.inttoptr(values[0], INT64_POINTER))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), lower
+
+
+def type_load_scalar(typing: Any, address: types.Type) -> Any:
+    """Type `load_scalar(address)`: the float64 there."""
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        return builder.load(builder.inttoptr(values[0], DOUBLE_POINTER))
+
+    return types.float64(types.int64), lower
+
+
+def type_store_scalar(typing: Any, address: types.Type, value: types.Type) -> Any:
+    """Type `store_scalar(address, value)`: set the float64 there."""
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        builder.store(values[1], builder.inttoptr(values[0], DOUBLE_POINTER))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float64), lower
+
+
+def type_pointer(typing: Any, address: types.Type, dtype: types.Type) -> Any:
+    """Type `pointer(address, dtype)`: the address as that of elements of a dtype."""
+    element = dtype.dtype
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        return builder.inttoptr(values[0], context.get_data_type(element).as_pointer())
+
+    return types.CPointer(element)(types.int64, dtype), lower
+
+
+def type_stack(typing: Any, count: types.Type) -> Any:
+    """Type `stack(count)`: the address of so many words on the stack; `count` is a literal."""
+    if not isinstance(count, types.IntegerLiteral):
+        return None
+    size = count.literal_value
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        return builder.ptrtoint(cgutils.alloca_once(builder, INT64, size), INT64)
+
+    return types.int64(count), lower
+
+
+def type_call_loop(typing: Any, loop: types.Type, count: types.Type, operands: types.Type) -> Any:
+    """Type `call_loop(loop, count, operands)`: call a compiled loop by its address."""
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        loop_, count_, operands_ = values
+        kind = ir.FunctionType(ir.VoidType(), [INT64, INT64])
+        builder.call(builder.inttoptr(loop_, kind.as_pointer()), [count_, operands_])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), lower
+
+
+def type_call_ufunc(typing: Any, *arguments: types.Type) -> Any:
+    """Type `call_ufunc(loop, operands, count, steps, data)`: call an inner loop of NumPy's.
+
+    `operands`, `count` and `steps` are addresses of words.
+    """
+
+    def lower(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
+    ) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [INT64] * 4)
+        builder.call(builder.inttoptr(values[0], kind.as_pointer()), values[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 5), lower
+
+
+load: Any = intrinsic(type_load)
+store: Any = intrinsic(type_store)
+load_scalar: Any = intrinsic(type_load_scalar)
+store_scalar: Any = intrinsic(type_store_scalar)
+pointer: Any = intrinsic(type_pointer)
+stack: Any = intrinsic(prefer_literal=True)(type_stack)
+call_loop: Any = intrinsic(type_call_loop)
+call_ufunc: Any = intrinsic(
+    lambda typing, loop, operands, count, steps, data: type_call_ufunc(typing)
+)
+
+# The fields of a PyArrayObject, in words: data, nd, dimensions, strides.
+DATA, NDIM, SHAPE, STRIDES = 16, 24, 32, 40
+
+
+def layout_is_known() -> bool:
+    """Whether arrays have their fields where this file reads them (not in PyPy)."""
+    import ctypes
+
+    array = np.empty((3, 5), np.int16)
+    try:
+        fields = (ctypes.c_int64 * 6).from_address(id(array))
+        shape = (ctypes.c_int64 * 2).from_address(fields[SHAPE // 8])
+        strides = (ctypes.c_int64 * 2).from_address(fields[STRIDES // 8])
+    except (ValueError, TypeError):
+        return False
+    ndim = fields[NDIM // 8] & 0xFFFFFFFF
+    return (fields[DATA // 8], ndim, (*shape,), (*strides,)) == (
+        array.ctypes.data, 2, (3, 5), (10, 2),
+    )  # fmt: skip
+
+
+# The walk ------------------------------------------------------------------------------------
+
+LOOP, ITEMSIZE, INPUTS, IS_UFUNC, UFUNC_DATA, CASTS = range(6)
+"""The words of a plan: the address of the loop, the size of the elements that it computes with, the
+number of inputs, whether the loop is one of NumPy's, and the data that it gets then. From `CASTS`
+on come two words for each operand, the result first: the size of its elements in memory, and the
+address of the loop that converts them, or 0."""
+
+PLAN_WORDS = CASTS + 2 * OPERANDS
+
+# The words that describe operand k: its data, then its stride along each collapsed axis.
+WIDTH = MAX_DIMS + 1
+
+
+@njit
+def axis_stride(array, axis, ndim):
+    """Return the stride of an array along an axis of the result; 0 where it is broadcast."""
+    own = axis - ndim + (load(array + NDIM) & 0xFFFFFFFF)
+    if own < 0 or load(load(array + SHAPE) + 8 * own) == 1:
+        return 0
+    return load(load(array + STRIDES) + 8 * own)
+
+
+@njit
+def next_axis(out, ndim, done):
+    """Return the axis of the result with the largest stride among those not done, or -1."""
+    best, best_stride = -1, -1
+    for axis in range(ndim):
+        if (done >> axis) & 1 == 0 and load(load(out + SHAPE) + 8 * axis) != 1:
+            stride = load(load(out + STRIDES) + 8 * axis)
+            if stride > best_stride:
+                best, best_stride = axis, stride
+    return best
+
+
+@njit
+def describe(arrays, count, shape, words):
+    """Set the shape and the operands' strides with as few axes as possible; return their number.
+
+    Args:
+        arrays: the addresses of the operands, the result first.
+        shape, words: the addresses of the results; axes come from the outermost in memory on.
+    """
+    out, dims, done = load(arrays), 0, 0
+    ndim = load(out + NDIM) & 0xFFFFFFFF
+    for k in range(count):
+        store(words + 8 * k * WIDTH, load(load(arrays + 8 * k) + DATA))
+    while True:
+        axis = next_axis(out, ndim, done)
+        if axis < 0:
+            break
+        done |= 1 << axis
+        size = load(load(out + SHAPE) + 8 * axis)
+        merges = dims > 0  # the axis before is this one continued
+        for k in range(count):
+            stride = axis_stride(load(arrays + 8 * k), axis, ndim)
+            merges &= dims > 0 and load(words + 8 * (k * WIDTH + dims)) == stride * size
+        if merges:
+            size *= load(shape + 8 * (dims - 1))
+            dims -= 1
+        for k in range(count):
+            stride = axis_stride(load(arrays + 8 * k), axis, ndim)
+            store(words + 8 * (k * WIDTH + dims + 1), stride)
+        store(shape + 8 * dims, size)
+        dims += 1
+    if dims == 0:  # one element
+        store(shape, 1)
+        for k in range(count):
+            store(words + 8 * (k * WIDTH + 1), 0)
+        dims = 1
+    return dims
+
+
+@njit
+def row_address(operand, shape, dims, row):
+    """Return the address of the first element of an operand's row; rows go along the last axis."""
+    address = load(operand)
+    for axis in range(dims - 2, 0, -1):
+        size = load(shape + 8 * axis)
+        address += row % size * load(operand + 8 * (axis + 1))
+        row //= size
+    return address + (row * load(operand + 8) if dims > 1 else 0)
+
+
+@njit
+def gather(target, source, step, count, itemsize, cast):
+    """Copy elements with a step between them into a buffer, and convert them."""
+    if cast != 0:
+        words = stack(3)
+        store(words, source)
+        store(words + 8, step)
+        store(words + 16, target)
+        call_loop(cast, count, words)
+    elif itemsize == 4:
+        gather_as(target, source, step, count, np.uint32)
+    elif itemsize == 8:
+        gather_as(target, source, step, count, np.uint64)
+    elif itemsize == 1:
+        gather_as(target, source, step, count, np.uint8)
+    else:
+        gather_as(target, source, step, count, np.uint16)
+
+
+@njit
+def gather_as(target, source, step, count, dtype):
+    """Copy elements of one size."""
+    results = carray(pointer(target, dtype), (count,))
+    if step == 0:
+        value = carray(pointer(source, dtype), (1,))[0]
+        for i in range(count):
+            results[i] = value
+    else:
+        for i in range(count):
+            results[i] = carray(pointer(source + np.int64(i) * step, dtype), (1,))[0]
+
+
+@njit
+def fill_block(buffer, operand, shape, dims, position, count, size, buffer_step, cast):
+    """Copy a block of an operand, which may go across several rows, into a buffer."""
+    inner, step = load(shape + 8 * (dims - 1)), load(operand + 8 * dims)
+    row, column = position // inner, position % inner
+    while count > 0:
+        n = min(inner - column, count)
+        source = row_address(operand, shape, dims, row) + column * step
+        gather(buffer, source, step, n, size, cast)
+        buffer += n * buffer_step
+        count -= n
+        row += 1
+        column = 0
+
+
+@njit
+def is_constant(operand, dims):
+    """Whether an operand is one element, broadcast along all axes."""
+    strides = 0
+    for axis in range(dims):
+        strides |= load(operand + 8 * (axis + 1))
+    return strides == 0
+
+
+@njit
+def is_dense(operand, shape, dims, itemsize):
+    """Whether an operand's elements follow each other in the order of the result."""
+    size = itemsize
+    for axis in range(dims - 1, -1, -1):
+        if load(operand + 8 * (axis + 1)) != size and load(shape + 8 * axis) != 1:
+            return False
+        size *= load(shape + 8 * axis)
+    return True
+
+
+@njit(
+    [
+        types.void(
+            types.uint64, types.uint64, types.int64, types.int64,
+            types.UniTuple(types.int64, MAX_INPUTS), types.UniTuple(types.float64, MAX_SCALARS),
+        )
+    ],
+    cache=True, nogil=True, error_model="numpy",
+)  # fmt: skip
+def run_blocks(start, stop, plan, out, inputs, scalars):
+    """Compute the elements of a range of the result.
+
+    Args:
+        plan: the address of a plan, see `LOOP`.
+        out, inputs: the addresses of array objects; the result is dense, in any order of axes.
+        scalars: the numbers that the loop has besides.
+    """
+    start, stop = claim_range(start, stop)
+    first, last = np.int64(start), np.int64(stop)
+    arrays, shape, words = stack(5), stack(12), stack(65)
+    operands, buffers, steps, length = stack(10), stack(5120), stack(5), stack(1)
+    store(arrays, out)
+    for k in range(4):
+        store(arrays + 8 * (k + 1), inputs[k])
+    count, itemsize = load(plan + 8 * INPUTS) + 1, load(plan + 8 * ITEMSIZE)
+    for k in range(4):
+        store_scalar(operands + 8 * (count + k), scalars[k])
+    dims = describe(arrays, count, shape, words)
+    inner = load(shape + 8 * (dims - 1))
+    dense, in_rows = 0, 0  # bits: operands that need no buffer, and none within a row
+    for k in range(count):
+        size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
+        operand = words + 8 * k * WIDTH
+        store(steps + 8 * ((k + count - 1) % count), size if cast == 0 else itemsize)
+        if cast == 0 and is_dense(operand, shape, dims, size):
+            dense |= 1 << k
+        if cast == 0 and load(operand + 8 * dims) == size:
+            in_rows |= 1 << k
+    everything = (1 << count) - 1
+    by_rows = dense != everything and inner >= MIN_ROW
+    block = last - first
+    if (in_rows if by_rows else dense) != everything:
+        block = min(block, BLOCK)
+    constant = 0  # bits: operands whose buffer has the one element that they have
+    while first < last:
+        n = min(block, last - first)
+        if by_rows:
+            n = min(n, inner - first % inner)
+        for k in range(count):
+            operand, buffer = words + 8 * k * WIDTH, buffers + 8 * BLOCK * k
+            size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
+            address = buffer
+            if (dense >> k) & 1:
+                address = load(operand) + first * size
+            elif by_rows and (in_rows >> k) & 1:
+                address = row_address(operand, shape, dims, first // inner) + first % inner * size
+            elif k > 0 and (constant >> k) & 1 == 0:
+                if is_constant(operand, dims):
+                    gather(buffer, load(operand), 0, min(block, BLOCK), size, cast)
+                    constant |= 1 << k
+                else:
+                    step = size if cast == 0 else itemsize
+                    fill_block(buffer, operand, shape, dims, first, n, size, step, cast)
+            store(operands + 8 * ((k + count - 1) % count), address)
+        if load(plan + 8 * IS_UFUNC) != 0:
+            store(length, n)
+            call_ufunc(load(plan + 8 * LOOP), operands, length, steps, load(plan + 8 * UFUNC_DATA))
+        else:
+            call_loop(load(plan + 8 * LOOP), n, operands)
+        cast = load(plan + 8 * (CASTS + 1))
+        if cast != 0:
+            size = load(plan + 8 * CASTS)
+            gather(load(words) + first * size, buffers, itemsize, n, size, cast)
+        first += n
