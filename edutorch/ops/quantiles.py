@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import ndarray
+
 from .. import backends
 from ..backends.numpy import Array, Namespace, Number
 from ..core import return_types
@@ -22,7 +24,7 @@ from .from_data import tensor
 from .gather_scatter import gather
 from .reduction import share_evenly, sum
 from .shape import atleast_1d, movedim
-from .sorting import sort
+from .sorting import has_nan, order_index, pick, sort
 
 __all__ = ["median", "nanmedian", "nanquantile", "quantile"]
 
@@ -165,6 +167,10 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     n = rows.shape[axis]
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
+    index = order_index(rows, (n - 1) // 2, axis)
+    if index is not None:
+        values_indices = pick(rows, axis, index, keepdim and input.ndim > 0)
+        return getattr(return_types, name)(*values_indices)
     ordered = sort(rows, axis)
     valid_count = sum(~isnan(rows), axis, True)
     position = (valid_count - 1).clamp(min=0) // 2
@@ -185,7 +191,11 @@ def median_forward(xp: Namespace, input: Array, skips_nan: bool) -> Array:
     if not input.size:
         return xp.full((), empty_median(input.dtype)).astype(input.dtype)
     sortable = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
-    ordered = xp.sort(sortable.reshape(-1))
+    flat = sortable.reshape(-1)
+    if flat.__class__ is ndarray and flat.dtype.kind in "fiu" and not has_nan(flat):
+        middle = (flat.size - 1) // 2
+        return xp.partition(flat, middle)[middle].astype(input.dtype)
+    ordered = xp.sort(flat)
     valid_count = xp.sum(ordered == ordered)
     position = xp.maximum(valid_count - 1, 0) // 2
     if not skips_nan:
