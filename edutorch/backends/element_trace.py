@@ -264,6 +264,13 @@ def operators(name: str) -> Any:
     return forward, swapped, in_place
 
 
+class SmallSize:
+    """A size that is less than any other; a formula cannot compute with it."""
+
+    def __gt__(self, other: int) -> bool:
+        return False
+
+
 class Element:
     """The element of an array at some index, whichever: computing with it is recorded."""
 
@@ -272,7 +279,12 @@ class Element:
     __hash__ = None  # type: ignore[assignment]
 
     itemsize = 4  # no formula may depend on more than that it is neither 16 bits nor complex
-    size, ndim = 0, 1  # as of a small array: what is done to large ones in fewer passes is the same
+    ndim = 1
+
+    @property
+    def size(self) -> SmallSize:
+        """That of a small array: what is done to large ones in fewer passes is the same."""
+        return SmallSize()
 
     def __init__(self, trace: Trace, index: int) -> None:
         self.trace, self.index = trace, index

@@ -239,7 +239,9 @@ class Op:
         self.operator = self._add_metadata(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `call_codegen.py`
         # Of the kernel that may stand in for `forward`.
-        self.slot = generated_slot(self.name) if family.broadcasts else slot_of(self.name)
+        # A loss is elementwise, too, before its reduction.
+        self.has_formula = family.broadcasts or "reduction" in self.settings
+        self.slot = generated_slot(self.name) if self.has_formula else slot_of(self.name)
         self.generated_slots: dict[str, Slot] = {}  # of kernels that may stand in for rules
         # There are hundreds of ops, and a program uses a few of them.
         self._defer_build()
@@ -458,7 +460,7 @@ class Op:
         """The slots of the kernels that may replace rules, by input (or "joint_vjp")."""
         names = [*self.rules, "joint_vjp"]
         slots_by_rule = {name: slot_of(f"{self.name}/{name}") for name in names}
-        if self.family.broadcasts:
+        if self.has_formula:
             if not self.generated_slots:
                 self.generated_slots = {
                     name: generated_slot(f"{self.name}/{name}")

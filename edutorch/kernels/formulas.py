@@ -151,6 +151,7 @@ def worthwhile_size(key: str) -> int:
     signature = REGISTRY[key.partition("/")[0]].signature.parameters
     fixed: dict[str, Any] = {name: signature[name].default for name in formula.settings}
     fixed |= {name: None for name in formula.arrays if name == "node"}
+    fixed |= {name: "none" for name in formula.settings if name == "reduction"}
     required = tuple(name for name, value in fixed.items() if value is inspect.Parameter.empty)
     fixed = {name: value for name, value in fixed.items() if name not in required}
     code = None

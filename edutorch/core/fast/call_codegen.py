@@ -323,7 +323,7 @@ def _size_test(op: Op, slot: Slot, array: str) -> str:
     if not isinstance(slot, GeneratedSlot):
         return f"{first}.size >= {slot.min_size}"
     tests = [f"{first}.size >= KERNEL.min_size"]
-    for name in op.inputs[1:] if array else ():
+    for name in op.inputs[1:] if array and op.family.broadcasts else ():
         if name not in op.optional:
             other = f"{array}{name}"
             tests += [f"{other}.size >= KERNEL.min_size"]

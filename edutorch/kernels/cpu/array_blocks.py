@@ -25,10 +25,11 @@ from numba.core.base import BaseContext
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from .row_reduce import block_total
 from .work_queue import INT64, INT64_POINTER, claim_range
 
 __all__ = [
-    "MAX_DIMS", "MAX_INPUTS", "MAX_SCALARS", "PLAN_WORDS", "layout_is_known", "load",
+    "BLOCK", "MAX_DIMS", "MAX_INPUTS", "MAX_SCALARS", "PLAN_WORDS", "layout_is_known", "load",
     "load_scalar", "pointer", "run_blocks",
 ]  # fmt: skip
 
@@ -184,11 +185,13 @@ def layout_is_known() -> bool:
 
 # The walk ------------------------------------------------------------------------------------
 
-LOOP, ITEMSIZE, INPUTS, IS_UFUNC, UFUNC_DATA, CASTS = range(6)
+LOOP, ITEMSIZE, INPUTS, IS_UFUNC, UFUNC_DATA, IS_SUM, CASTS = range(7)
 """The words of a plan: the address of the loop, the size of the elements that it computes with, the
-number of inputs, whether the loop is one of NumPy's, and the data that it gets then. From `CASTS`
-on come two words for each operand, the result first: the size of its elements in memory, and the
-address of the loop that converts them, or 0."""
+number of inputs, whether the loop is one of NumPy's, the data that it gets then, and whether the
+results are added up: then the first input stands for the result, whose elements are not kept, and
+the range counts blocks, whose sums go to an array of float64 after the inputs. From `CASTS` on come
+two words for each operand, the result first: the size of its elements in memory, and the address of
+the loop that converts them, or 0."""
 
 PLAN_WORDS = CASTS + 2 * OPERANDS
 
@@ -323,6 +326,23 @@ def is_constant(operand, dims):
 
 
 @njit
+def size_of(shape, dims):
+    """Return the number of elements."""
+    size = 1
+    for axis in range(dims):
+        size *= load(shape + 8 * axis)
+    return size
+
+
+@njit
+def buffer_total(buffer, count, itemsize):
+    """Return the sum of a buffer as a float64."""
+    if itemsize == 4:
+        return np.float64(block_total(carray(pointer(buffer, np.float32), (count,))))
+    return np.float64(block_total(carray(pointer(buffer, np.float64), (count,))))
+
+
+@njit
 def is_dense(operand, shape, dims, itemsize):
     """Whether an operand's elements follow each other in the order of the result."""
     size = itemsize
@@ -371,24 +391,45 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
             dense |= 1 << k
         if cast == 0 and load(operand + 8 * dims) == size:
             in_rows |= 1 << k
+    if load(plan + 8 * LOOP) == 0:  # a conversion alone
+        cast = load(plan + 8 * (CASTS + 3))
+        fill_block(
+            load(words) + first * itemsize,
+            words + 8 * WIDTH,
+            shape,
+            dims,
+            first,
+            last - first,
+            load(plan + 8 * (CASTS + 2)),
+            itemsize,
+            cast,
+        )
+        return
+    is_sum = load(plan + 8 * IS_SUM) != 0
+    if is_sum:
+        dense &= ~1
+        first, last = first * BLOCK, min(last * BLOCK, size_of(shape, dims))
     everything = (1 << count) - 1
     by_rows = dense != everything and inner >= MIN_ROW
     block = last - first
-    if (in_rows if by_rows else dense) != everything:
+    if is_sum or (in_rows if by_rows else dense) != everything:
         block = min(block, BLOCK)
     constant = 0  # bits: operands whose buffer has the one element that they have
+    row, column = (first // inner, first % inner) if by_rows else (0, 0)
     while first < last:
         n = min(block, last - first)
         if by_rows:
-            n = min(n, inner - first % inner)
+            n = min(n, inner - column)
+        if is_sum:
+            n = min(n, BLOCK - first % BLOCK)
         for k in range(count):
             operand, buffer = words + 8 * k * WIDTH, buffers + 8 * BLOCK * k
             size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
             address = buffer
             if (dense >> k) & 1:
                 address = load(operand) + first * size
-            elif by_rows and (in_rows >> k) & 1:
-                address = row_address(operand, shape, dims, first // inner) + first % inner * size
+            elif k > 0 and by_rows and (in_rows >> k) & 1:
+                address = row_address(operand, shape, dims, row) + column * size
             elif k > 0 and (constant >> k) & 1 == 0:
                 if is_constant(operand, dims):
                     gather(buffer, load(operand), 0, min(block, BLOCK), size, cast)
@@ -403,7 +444,13 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
         else:
             call_loop(load(plan + 8 * LOOP), n, operands)
         cast = load(plan + 8 * (CASTS + 1))
-        if cast != 0:
+        if is_sum:
+            sums = load(inputs[count - 1] + DATA) + 8 * (first // BLOCK)
+            store_scalar(sums, load_scalar(sums) + buffer_total(buffers, n, itemsize))
+        elif cast != 0:
             size = load(plan + 8 * CASTS)
             gather(load(words) + first * size, buffers, itemsize, n, size, cast)
         first += n
+        column += n
+        if by_rows and column == inner:
+            row, column = row + 1, 0

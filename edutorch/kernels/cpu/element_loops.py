@@ -26,6 +26,7 @@ from . import array_blocks, jit, scalar_functions
 from .array_blocks import (
     CASTS,
     INPUTS,
+    IS_SUM,
     IS_UFUNC,
     ITEMSIZE,
     LOOP,
@@ -34,8 +35,8 @@ from .array_blocks import (
 )
 
 __all__ = [
-    "Plan", "bfloat16_to_float", "compile_loop", "float16_to_float", "float_to_bfloat16",
-    "float_to_float16", "is_nonzero", "make_plan",
+    "Plan", "bfloat16_to_float", "compile_loop", "conversion_plan", "float16_to_float",
+    "float_to_bfloat16", "float_to_float16", "is_nonzero", "make_plan",
 ]  # fmt: skip
 
 HEAD = '''\
@@ -132,7 +133,7 @@ class Plan(NamedTuple):
 
 def make_plan(
     code: Code, names: Sequence[str], scalars: Sequence[str], computed_in: np.dtype[Any],
-    dtypes: Sequence[np.dtype[Any]],
+    dtypes: Sequence[np.dtype[Any]], is_sum: bool = False,
 ) -> Plan | None:  # fmt: skip
     """Compile the loop of a formula, and what its operands need. None: a conversion is missing.
 
@@ -141,6 +142,7 @@ def make_plan(
         scalars: its other parameters.
         computed_in: float32 or float64.
         dtypes: those of the arrays, and then that of the result.
+        is_sum: whether the results are added up.
     """
     casts: list[Any] = []
     in_loop = []  # conditions are bool there, too
@@ -157,6 +159,7 @@ def make_plan(
         loop = import_loop(loop_text(code, names, scalars, computed_in, in_loop))
     else:
         words[[IS_UFUNC, UFUNC_DATA]] = 1, loop.data
+    words[IS_SUM] = is_sum
     words[[LOOP, ITEMSIZE, INPUTS]] = loop.address, computed_in.itemsize, len(names)
     for index, (dtype, cast) in enumerate(zip(dtypes, casts, strict=True)):
         position = CASTS + 2 * ((index + 1) % len(dtypes))  # the result comes first there
@@ -311,3 +314,15 @@ def float_to_bfloat16(value):
 def is_nonzero(value):
     """Whether an element is not 0."""
     return value != 0
+
+
+def conversion_plan(source: np.dtype[Any], target: np.dtype[Any]) -> Plan | None:
+    """Compile the loop that converts arrays of one dtype to another. None: there is none."""
+    loop = conversion(source, target)
+    if loop is None:
+        return None
+    # As a conversion of the input on its way to a loop that is not there.
+    words = np.zeros(PLAN_WORDS, np.int64)
+    words[[ITEMSIZE, INPUTS]] = target.itemsize, 1
+    words[CASTS : CASTS + 4] = target.itemsize, 0, source.itemsize, loop.address
+    return Plan(words.ctypes.data, target, (words, loop))

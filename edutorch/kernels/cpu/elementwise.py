@@ -20,16 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
+from ... import dtypes, ops
 from ...backends.kernel_registry import Slot
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
 from ...nn import functional
 from ...nn.functional import activation
+from ...ops import conversion
 from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
-from .array_blocks import MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
-from .element_loops import Plan, make_plan
+from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
+from .element_loops import Plan, conversion_plan, make_plan
 from .implicit_gemm import BYTES
 from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
 from .parallel import MIN_WORK_PER_THREAD, parallel_for
@@ -47,6 +48,7 @@ MAX_VARIANTS = 12
 """A kernel is compiled for so many combinations of dtypes and settings; others are left alone."""
 
 FLOAT32, NO_SCALARS = np.dtype("float32"), (0.0,) * MAX_SCALARS
+MIN_CONVERSION = 65_536
 LOOP_DTYPES = {np.dtype("float32"), np.dtype("float64")}
 NUMBER_TYPES = {int, float}
 
@@ -84,12 +86,13 @@ class Variants:
     Attributes:
         names: the arrays among the formula's parameters; `node` is not used by a kernel.
         settings, defaults: the names of its other parameters, and their usual values.
+        is_sum: whether the loops' results are added up.
         free: the settings that are arguments of the loop; each value of the others has its own.
         slots: what has been asked for; None where there can be no loop.
     """
 
-    def __init__(self, key: str) -> None:
-        self.key, self.formula = key, formula_of(key)
+    def __init__(self, key: str, is_sum: bool = False) -> None:
+        self.key, self.formula, self.is_sum = key, formula_of(key), is_sum
         self.names = tuple(name for name in self.formula.arrays if name != "node")
         self.parameters = (*self.formula.arrays, *self.formula.settings)
         self.settings = self.formula.settings
@@ -150,8 +153,8 @@ class Variants:
         result = np.dtype(bool) if code.is_condition else computed_in
         if len(code.operations) > 1 and SCALAR & {*code.operations} and has_avx512():
             return False
-        plan = make_plan(code, tuple(arrays), scalars, computed_in, (*arrays.values(), result))
-        return plan or False
+        operands = (*arrays.values(), result)
+        return make_plan(code, tuple(arrays), scalars, computed_in, operands, self.is_sum) or False
 
     def case_of(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return these settings as part of a case: those that are free as `FREE`."""
@@ -198,18 +201,23 @@ RUN = """
 def run({parameters}):
     if {not_arrays}:
         return run_general(({names},), ({settings}))
-    plan = plans.get(({dtypes},)) if {is_usual} else None
+    if {is_usual}:
+        plan, scalars = plans.get(({dtypes},)), usual
+    elif {is_free}:
+        plan, scalars = free_plans.get(({dtypes},)), ({scalars})
+    else:
+        plan = None
     if plan is None:
         return run_general(({names},), ({settings}))
     shape = {first}.shape
     if {differs}:
-        return run_plan(plan, ({names},), usual)
+        return run_plan(plan, ({names},), scalars)
     result_ = empty(shape, plan.dtype)  # not `y`, which a rule may name
     size = result_.size
     if size < MIN_PARALLEL:
-        run_blocks(0, size, plan.address, id(result_), ({addresses}), usual)
+        run_blocks(0, size, plan.address, id(result_), ({addresses}), scalars)
     else:
-        parallel_for(run_blocks, size, plan.address, id(result_), ({addresses}), usual)
+        parallel_for(run_blocks, size, plan.address, id(result_), ({addresses}), scalars)
     return result_
 """
 
@@ -266,6 +274,7 @@ def formula_kernel(key: str) -> Run:
     if not names or len(names) > MAX_INPUTS or not layout_is_known():
         return no_kernel
     plans: dict[Any, Plan] = {}
+    free_plans: dict[Any, Plan] = {}  # of the settings as arguments of the loop
 
     def run_general(values: tuple[Any, ...], others: tuple[Any, ...]) -> Any:
         arrays = as_arrays(values)
@@ -277,20 +286,104 @@ def formula_kernel(key: str) -> Run:
         plan = variants.find((dtypes, case))
         if plan is None:
             return None
-        if case is None and NUMBER_LIKE not in names and None not in dtypes:
-            plans[dtypes] = plan
+        if NUMBER_LIKE not in names and None not in dtypes:
+            if case is None:
+                plans[dtypes] = plan
+            elif all(setting is FREE for setting in case):
+                free_plans[dtypes] = plan
         operands = [array for array, dtype in zip(arrays, dtypes, strict=True) if is_dtype(dtype)]
         return run_plan(plan, operands, scalars)
 
     scope = {
-        "ndarray": np.ndarray, "plans": plans, "run_general": run_general, "empty": np.empty,
-        "run_plan": run_plan, "run_blocks": run_blocks, "parallel_for": parallel_for,
+        "ndarray": np.ndarray, "plans": plans, "free_plans": free_plans,
+        "run_general": run_general, "empty": np.empty, "run_plan": run_plan,
+        "run_blocks": run_blocks, "parallel_for": parallel_for,
         "MIN_PARALLEL": 2 * MIN_WORK_PER_THREAD, "usual": NO_SCALARS, "defaults": variants.defaults,
     }  # fmt: skip
     exec(run_text(variants), scope)
+    if "reduction" in variants.settings:
+        return reduction_kernel(variants, scope["run"])
     if NUMBER_LIKE not in names:
         variants.find(((FLOAT32,) * len(names), None))  # most calls are of this case
     return skip_small_inputs(AVX512_SIZES.get(key, 0), scope["run"])
+
+
+def reduction_kernel(variants: Variants, run: Run) -> Run:
+    """Make the kernel of a loss and its reduction, or of a rule of one.
+
+    Args:
+        variants, run: of the loss without a reduction.
+    """
+    sums = Variants(variants.key, is_sum=True)
+    position = variants.parameters.index("reduction")
+    is_rule = "/" in variants.key
+    count = len(variants.names)
+
+    def run_reduction(*values: Any) -> Any:
+        reduction, arrays = values[position], values[:count]
+        whole = (*values[:position], "none", *values[position + 1 :])
+        if reduction == "none":
+            return run(*whole)
+        compared = arrays[1:] if is_rule else arrays
+        if reduction not in ("mean", "sum") or not are_contiguous_floats(compared):
+            return None
+        shape, size = compared[0].shape, compared[0].size
+        if not size or any(array.shape != shape for array in compared):
+            return None
+        if not is_rule:
+            total = run_sum(sums, arrays, whole[len(variants.formula.arrays) :])
+            mean = 1 if reduction == "sum" else size
+            return None if total is None else arrays[0].dtype.type(total / mean)
+        g = arrays[0]  # a rule is linear in it
+        if g.__class__ is not np.ndarray or g.ndim:
+            return None
+        return run(g if reduction == "sum" else np.asarray(g / size, g.dtype), *whole[1:])
+
+    return run_reduction
+
+
+def run_sum(
+    variants: Variants, arrays: Sequence[Array], settings: tuple[Any, ...]
+) -> np.float64 | None:
+    """Return the sum of a formula of contiguous arrays, by blocks; None: its loop is not ready."""
+    scalars = variants.scalars_of(settings)
+    dtypes = tuple([array.dtype for array in arrays])
+    plan = variants.find((dtypes, variants.case_of(settings))) if len(arrays) < MAX_INPUTS else None
+    if plan is None or scalars is None or arrays[0].ndim > MAX_DIMS:
+        return None
+    first = arrays[0]
+    # One sum per block, whatever the number of threads: the result does not depend on it.
+    totals = np.zeros(-(-first.size // BLOCK))
+    addresses = (*map(id, arrays), id(totals), 0, 0)[:MAX_INPUTS]
+    parallel_for(
+        run_blocks, totals.size, plan.address, id(first), addresses, scalars, work=first.size
+    )
+    return np.add.reduce(totals)
+
+
+@conversion.convert_dtype.kernel("cpu", min_size=2048)
+def convert_kernel() -> Run:
+    """Make the kernel that converts an array to another dtype."""
+    slots: dict[Any, Slot] = {}
+
+    def run(input: Array, dtype: dtypes.dtype) -> Any:
+        target = dtypes.array_type(dtype)
+        ends = (input.dtype, target)
+        # What NumPy converts as fast as memory is read and written needs several threads.
+        if input.size < MIN_CONVERSION and input.itemsize != 2 and target.itemsize != 2:
+            return None
+        if input.__class__ is not np.ndarray or input.ndim > MAX_DIMS or ends[0] == ends[1]:
+            return None
+        slot = slots.get(ends)
+        if slot is None:
+            slot = slots[ends] = Slot("convert_dtype", 0, "elementwise")
+            slot.maker = lambda: conversion_plan(*ends) or no_kernel
+        if slot.run is None:
+            slot.request()
+        plan: Any = slot.run
+        return run_plan(plan, [input], NO_SCALARS) if plan.__class__ is Plan else None
+
+    return run
 
 
 def skip_small_inputs(min_size: int, run: Run) -> Run:
@@ -304,7 +397,8 @@ def run_text(variants: Variants) -> str:
     """Return the text of a kernel's call: what most calls need is written out."""
     names, settings = variants.names, variants.settings
     first, *others = names
-    differs = [f"{name}.shape != shape" for name in others]
+    differs = [f"{name}.shape != shape and {name}.ndim" for name in others]
+    differs += [f"not {first}.ndim"] if others else []
     differs += [f"not {name}.flags.c_contiguous" for name in names]
     return RUN.format(
         parameters=", ".join(variants.parameters), names=", ".join(names), first=first,
@@ -312,6 +406,11 @@ def run_text(variants: Variants) -> str:
         not_arrays=" or ".join(f"{name}.__class__ is not ndarray" for name in names),
         dtypes=", ".join(f"{name}.dtype" for name in names),
         is_usual=f"({', '.join(settings)},) == defaults" if settings else "True",
+        # x == x: a NaN cannot be an argument of the loop.
+        is_free=" and ".join(f"{name}.__class__ is float and {name} == {name}" for name in settings)
+        if settings and len(settings) <= MAX_SCALARS and set(settings) <= variants.free
+        else "False",
+        scalars=", ".join([*settings, *["0.0"] * MAX_SCALARS][:MAX_SCALARS]),
         differs=" or ".join(differs),
         addresses=", ".join([*(f"id({name})" for name in names), "0", "0", "0"][:MAX_INPUTS]),
     )  # fmt: skip
