@@ -267,6 +267,11 @@ class Encoder:
         }
 
     def encode_tensor(self, tensor: Tensor, path: str) -> dict[str, Any]:
+        if tensor.shape != tensor._array.shape:
+            raise unsavable_error(
+                tensor, path, "other ranks have the rest of it: use distributed.checkpoint.save, "
+                "or save x.full_tensor()",
+            )  # fmt: skip
         index = self._tensor_indices.get(id(tensor))
         if index is not None:
             return {"again": index}

@@ -12,7 +12,7 @@ arxiv.org/abs/1604.06174
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from .. import backends
@@ -58,6 +58,10 @@ def set_device_states(devices: Sequence[str], states: Sequence[Tensor], **settin
     for device, state in zip(devices, states, strict=True):
         default_generator(device).set_state(state)
 
+
+RECOMPUTATION_CONTEXTS: list[Callable[[], AbstractContextManager[Any]]] = []
+"""Make the contexts that a recomputation needs, where the forward runs inside of such: those that
+give a module its parameters for the time of its forward."""
 
 _EARLY_STOP = [True]
 
@@ -142,6 +146,7 @@ class CheckpointedCall:
         self.generators = list(map(default_generator, devices)) if preserve_rng_state else []
         self.states = [generator.get_state() for generator in self.generators]
         self.autocast = current().autocast
+        self.contexts = list(RECOMPUTATION_CONTEXTS)
         self.descriptions: list[str] = []  # of each saved tensor
         self.versions: list[int] = []  # of each saved tensor, when it was saved
         self.values: dict[int, tuple[Tensor, int]] = {}  # recomputed, until they are used
@@ -179,7 +184,9 @@ class CheckpointedCall:
         devices = [generator.device for generator in self.generators]
         autocast = self.autocast and self.autocast.with_empty_cache()
         modes = override_modes(grad=True, listeners=(), saving=None, levels=(), autocast=autocast)
-        with modes, fork_rng(devices, bool(devices)):
+        with modes, fork_rng(devices, bool(devices)), ExitStack() as contexts:
+            for make_context in self.contexts:
+                contexts.enter_context(make_context())
             for generator, state in zip(self.generators, self.states, strict=True):
                 generator.set_state(state)
             try:

@@ -4,18 +4,21 @@
 
 FOLDER has clones of pytorch/examples (`examples`) and karpathy/nanoGPT (`nanoGPT`, whose
 `data/shakespeare_char/prepare.py` has been run on any text). A program that is not there is
-skipped, and said to be. Those that want GPUs get simulated cards.
+skipped, and said to be. Those that want GPUs get simulated cards. At the end of those that torchrun
+starts, the weights of all ranks are compared (`compare_weights.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+COMPARED = Path(__file__).with_name("compare_weights.py").resolve()
 TEXT = "data/shakespeare_char/input.txt"
 SMALL = "--block_size=64 --batch_size=4 --n_layer=2 --n_head=2 --n_embd=32 --dropout=0.0"
 MINGPT = (
@@ -53,6 +56,10 @@ PROGRAMS = (
         "examples/distributed/tensor_parallelism", "torchrun sequence_parallel_example.py",
         "Sequence Parallel training completed",
     ),
+    Program(
+        "examples/distributed/tensor_parallelism", "torchrun fsdp_tp_example.py",
+        "2D training successfully completed",
+    ),
     Program("examples/distributed/FSDP2", "torchrun example.py", "(output): Linear"),
     Program("examples/distributed/FSDP2", "torchrun example.py", "(output): Linear"),  # loads
     Program(
@@ -80,7 +87,7 @@ def run(program: Program, folder: Path, ranks: int, limit: float) -> str:
         return "skipped: it is not there"
     words = program.command.format(folder=folder.resolve()).split()
     if words[0] == "torchrun":
-        words[:1] = ["torchrun", "--standalone", "--nproc-per-node", str(ranks)]
+        words[:1] = ["torchrun", "--standalone", "--nproc-per-node", str(ranks), str(COMPARED)]
     command = [sys.executable, "-m", "edutorch", "run", "--cuda-as-cpu", str(ranks), *words]
     try:
         done = subprocess.run(
@@ -88,9 +95,13 @@ def run(program: Program, folder: Path, ranks: int, limit: float) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"not finished after {limit:g} s"
-    if done.returncode or program.says not in done.stdout + done.stderr:
+    printed = done.stdout + done.stderr
+    compared = re.search(r"weights: .*", printed)
+    if "Unable to locate sufficient" in printed:
+        return "skipped: it wants more ranks"
+    if done.returncode or program.says not in printed or (words[0] == "torchrun" and not compared):
         return f"FAILED ({done.returncode}): " + (done.stderr or done.stdout)[-600:]
-    return "ok"
+    return f"ok, {compared[0]}" if compared else "ok"
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ from ...modes import current, no_grad
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from ...ops import empty, zeros
+from ...utils.checkpoint import RECOMPUTATION_CONTEXTS
 from ..collectives import all_gather_into_tensor, all_reduce, reduce_scatter_tensor
 from ..device_mesh import DeviceMesh
 from ..errors import DistError
@@ -224,20 +225,39 @@ class ParamGroup:
         self.follow_module()
         locals_ = [parameter._local_tensor for parameter in self.parameters]
         whole = zip(Gather.apply(self, *locals_), self.specs, strict=True)
-        self.install(
-            [tensor if spec is None else wrap_local(tensor, spec) for tensor, spec in whole]
-        )
+        self.install([placed(tensor, spec) for tensor, spec in whole])
         self.depth += 1
+        RECOMPUTATION_CONTEXTS.append(self.regathered)
         try:
             with packing(self, current().saving) if current().grad and reshards else no_packing():
                 yield
         finally:
+            RECOMPUTATION_CONTEXTS.pop()
             self.depth -= 1
             self.install(self.parameters)
             if keeps:
                 self.write_back()
             if reshards or not current().grad:
                 self.free()
+
+    @contextmanager
+    def regathered(self) -> Iterator[None]:
+        """Inside of it, the module has the whole parameters, to compute activations again."""
+        if self.depth:
+            yield
+            return
+        self.install([
+            placed(wrap(array).requires_grad_(parameter.requires_grad), spec)
+            for array, parameter, spec in zip(
+                self.gather(), self.parameters, self.specs, strict=True
+            )
+        ])  # fmt: skip
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            self.install(self.parameters)
 
     def write_back(self) -> None:
         """Write the own rows of the whole parameters into the parts."""
@@ -303,6 +323,11 @@ class ParamGroup:
 def local_of(parameter: Tensor) -> Tensor:
     """Return what this rank has of a parameter before FSDP divides it."""
     return parameter._local_tensor if isinstance(parameter, DTensor) else parameter
+
+
+def placed(whole: Tensor, spec: Spec | None) -> Tensor:
+    """Return a gathered tensor as the part that tensor parallel has of it, if there is such."""
+    return whole if spec is None else wrap_local(whole, spec)
 
 
 def joined_mesh(name: str, parameter: DTensor, mesh: DeviceMesh) -> DeviceMesh:

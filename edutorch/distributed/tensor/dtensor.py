@@ -8,7 +8,7 @@ tensor. Its shape is that of the whole; inside of `DisableTorchFunctionSubclass`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from ...core.registry import REGISTRY
 from ...core.shapes import Size
@@ -22,7 +22,7 @@ from ...ops import empty
 from ..device_mesh import DeviceMesh, mesh_or_entered
 from ..errors import DistError
 from .placement_types import Placement, Replicate, Shard
-from .redistribution import Redistribute, Spec, gradient_placements, local_shape
+from .redistribution import PlaceGradient, Redistribute, Spec, gradient_placements, local_shape
 
 __all__ = ["DTensor", "DTensorParameter", "placements_of", "wrap_local"]
 
@@ -174,7 +174,8 @@ class DTensor(Tensor):
             )  # fmt: skip
         if grad_placements is None:
             return wrap_local(local_tensor.view_as(local_tensor), spec)
-        raise DistError("from_local", "grad_placements is not supported", {}, "redistribute it")
+        leaving = placements_of("from_local", grad_placements, mesh, local_tensor.ndim)
+        return wrap_local(PlaceGradient.apply(local_tensor, spec, leaving), spec)
 
     def redistribute(
         self, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None,
@@ -255,6 +256,13 @@ class DTensor(Tensor):
             memo[id(self)].requires_grad_(self._node is LEAF)
         return memo[id(self)]
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise DistError(
+            "pickle", "a DTensor is one part of a tensor, and its mesh belongs to this job",
+            {"shape": tuple(self.shape), "placements": self.placements},
+            "save it by distributed.checkpoint.save, or send x.full_tensor()",
+        )  # fmt: skip
+
 
 class DTensorParameter(DTensor, Parameter):
     """What `nn.Parameter(dtensor)` makes: a parameter of which each rank has a part."""
@@ -265,6 +273,8 @@ class DTensorParameter(DTensor, Parameter):
         self.__dict__["_spec"] = data._spec
         with DisableTorchFunctionSubclass():
             Parameter.__init__(self, data, requires_grad)
+
+    __reduce_ex__ = DTensor.__reduce_ex__
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{DTensor.__repr__(self)}"

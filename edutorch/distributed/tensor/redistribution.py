@@ -32,7 +32,14 @@ from ..errors import DistError
 from ..reduce_op import ReduceOp
 from .placement_types import Partial, Placement, Replicate, Shard, chunk_bounds
 
-__all__ = ["Redistribute", "Spec", "gradient_placements", "local_shape", "redistribute_local"]
+__all__ = [
+    "PlaceGradient",
+    "Redistribute",
+    "Spec",
+    "gradient_placements",
+    "local_shape",
+    "redistribute_local",
+]
 
 REDUCE_OPS = {
     "sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN,
@@ -212,3 +219,22 @@ class Redistribute(Function):
         arriving = Spec(spec.mesh, ctx.arriving, spec.shape)
         result = redistribute_local(g, arriving, gradient_placements(spec.placements))
         return (result if ctx.scale == 1.0 else result * ctx.scale), None, None, None
+
+
+class PlaceGradient(Function):
+    """The local tensor itself, whose gradient is brought to other placements.
+
+    `forward(local, spec, leaving)`: `leaving` are those in which the gradient goes on.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor, spec: Spec, leaving: Placements) -> Any:
+        """Return the local tensor."""
+        ctx.spec, ctx.leaving = spec, leaving
+        return local.view_as(local)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        """Bring the gradient from where the tensor is to where it is wanted."""
+        spec = ctx.spec._replace(placements=gradient_placements(ctx.spec.placements))
+        return redistribute_local(g, spec, ctx.leaving), None, None

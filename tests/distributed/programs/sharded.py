@@ -10,6 +10,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     CPUOffloadPolicy, FullOptimStateDictConfig, FullStateDictConfig, FullyShardedDataParallel,
@@ -214,6 +217,15 @@ except TypeError as error:
     assert "call fully_shard" in str(error)
 else:
     raise AssertionError
+
+# The activations of the blocks are computed again in backward.
+model = copy.deepcopy(start)
+apply_activation_checkpointing(model, check_fn=lambda part: isinstance(part, Block))
+for block in model.blocks:
+    fully_shard(block, mesh=mesh)
+train(fully_shard(model, mesh=mesh), sgd)
+check(model, wanted)
+assert list(model.state_dict()) == list(start.state_dict())
 
 # Several backward passes for one step.
 model = new()

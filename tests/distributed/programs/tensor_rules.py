@@ -1,6 +1,8 @@
 """Ops on distributed tensors, in all placements of their inputs, against plain ones."""
 
+import io
 import itertools
+import pickle
 
 import numpy as np
 import torch
@@ -172,6 +174,24 @@ for whole, before, after in itertools.product(
     (moved.full_tensor() * factor).sum().backward()
     g = leaf.grad.full_tensor() if isinstance(leaf, DTensor) else leaf.grad
     assert np.allclose(g.numpy(), factor.numpy(), atol=1e-6), (before, after)
+
+# The gradient of a local tensor, where it is wanted.
+for leaving, wanted in ((Replicate(), 1), (Partial(), float(rank == 0))):
+    local = torch.ones(2, 3, requires_grad=True)
+    whole = DTensor.from_local(local, mesh, [Replicate()], grad_placements=[leaving])
+    factor = torch.arange(6.0).view(2, 3)
+    (whole.to_local() * factor).sum().backward()
+    assert (local.grad == factor * wanted).all()
+
+# What cannot leave this process says so.
+part = distribute_tensor(torch.ones(size * 2), mesh, [Shard(0)])
+for leave in (pickle.dumps, lambda x: torch.save({"w": x}, io.BytesIO())):
+    try:
+        leave(part)
+    except RuntimeError as error:
+        assert "distributed.checkpoint.save" in str(error), error
+    else:
+        raise AssertionError("a part was saved as if it were the whole")
 
 # Two axes of a mesh.
 grid = init_device_mesh("cpu", (1, size), mesh_dim_names=("dp", "tp"))
