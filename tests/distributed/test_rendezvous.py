@@ -174,5 +174,5 @@ def test_a_name_may_become_known_later(monkeypatch):
     assert len(attempts) == 3
     monkeypatch.setattr(rendezvous, "NAME_LIMIT", 0.0)
     attempts.clear()
-    with pytest.raises(DistNetworkError, match="cannot listen at nowhere:0 .*not known"):
+    with pytest.raises(DistNetworkError, match=r"cannot listen at nowhere:0 .*not known"):
         Meeting(("nowhere", 0), SECRET, (2, 2))
