@@ -12,7 +12,7 @@ from multiprocessing.connection import Client
 import pytest
 
 from edutorch.distributed.errors import DistNetworkError
-from edutorch.distributed.run import handshake
+from edutorch.distributed.run import handshake, rendezvous
 from edutorch.distributed.run.handshake import HELLO, NONCE, Channel
 from edutorch.distributed.run.rendezvous import Meeting, Node, join_meeting
 
@@ -157,3 +157,22 @@ def test_a_changed_message_is_refused(meeting):
     with pytest.raises(DistNetworkError, match="not signed"):
         server.receive(5)
     recorded.close()
+
+
+def test_a_name_may_become_known_later(monkeypatch):
+    listener, attempts = rendezvous.Listener, []
+
+    def unknown_twice(*args, **named):
+        attempts.append(args)
+        if len(attempts) < 3:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return listener(*args, **named)
+
+    monkeypatch.setattr(rendezvous, "Listener", unknown_twice)
+    monkeypatch.setattr(rendezvous.time, "sleep", lambda seconds: None)
+    Meeting(("127.0.0.1", 0), SECRET, (2, 2)).close()
+    assert len(attempts) == 3
+    monkeypatch.setattr(rendezvous, "NAME_LIMIT", 0.0)
+    attempts.clear()
+    with pytest.raises(DistNetworkError, match=r"cannot listen at nowhere:0 .*not known"):
+        Meeting(("nowhere", 0), SECRET, (2, 2))

@@ -2,7 +2,7 @@
 
 Node 0 listens at MASTER_ADDR:MASTER_PORT. Each other node connects, proves the job's secret
 (`handshake.py`) and says who it is. From then on it executes nothing but the daemon of its own MPI,
-with arguments that `remote.py` has checked.
+with arguments that `remote_start.py` has checked.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ __all__ = ["Meeting", "Node", "join_meeting"]
 
 MAX_WAITING = 64
 """More connections than this are not looked at at the same time."""
+
+NAME_LIMIT = 20.0
+"""Seconds in which the name of this computer has to be known: in a cluster it is made with it."""
 
 
 @dataclass(slots=True)
@@ -63,7 +66,7 @@ class Meeting:
                 hint="give all computers the same --rdzv-secret-file",
             )  # fmt: skip
         try:
-            self.listener = Listener((host, port), family="AF_INET", backlog=MAX_WAITING)
+            self.listener = listen(host, port)
         except OSError as error:
             raise DistNetworkError(
                 "rendezvous", f"cannot listen at {host}:{port} ({error.strerror})",
@@ -161,6 +164,21 @@ def read_node(told: dict[str, Any], channel: Channel) -> Node:
     if not (0 <= rank < 10_000 and 1 <= processes <= 4096):
         raise ValueError("no node")
     return Node(rank, str(host), processes, channel)
+
+
+def listen(host: str, port: int) -> Listener:
+    """Listen, as soon as the name is known.
+
+    Raises: OSError: it is not in time, or the port is in use.
+    """
+    limit = time.monotonic() + NAME_LIMIT
+    while True:
+        try:
+            return Listener((host, port), family="AF_INET", backlog=MAX_WAITING)
+        except socket.gaierror:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.3)
 
 
 def join_meeting(address: tuple[str, int], secret: bytes, node: Node, timeout: float) -> Channel:
