@@ -65,6 +65,10 @@ def source(key: str, device: str = "cuda", dtype: str = "float32") -> str:
     return source_text(key, device, dtype)
 
 
+NOT_COMPILED = ("lapack",)
+"""The files whose kernels call a library: they are ready at once, without numba too."""
+
+
 def request_kernel(slot: Slot) -> None:
     """Make the kernel of a slot in the background, or now where results must be reproducible."""
     mode = os.environ.get("EDUTORCH_KERNELS", "beside")
@@ -72,6 +76,9 @@ def request_kernel(slot: Slot) -> None:
         return
     if slot.device != "cpu":
         make(slot)  # at once: its text is compiled at its first launch, in some 60 ms
+        return
+    if slot.file in NOT_COMPILED:
+        make_or_warn(slot)
         return
     if not is_available():
         return

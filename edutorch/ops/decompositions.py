@@ -36,7 +36,7 @@ from .linalg_common import (
 )  # fmt: skip
 from .random import randn
 from .rearrange import diag_embed, tril, triu
-from .solve import solve_forward, solve_triangular_forward
+from .solve import solve_triangular_forward
 from .views import diagonal, unsqueeze
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
@@ -77,15 +77,9 @@ def qr_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, comple
     product = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
     lower = tril(product, -1)
     symmetrized = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(product, 0, -2, -1)))
-    g_a = adjoint_of(solve_by_factor(r, adjoint_of(g_q + matmul(q, symmetrized))))
+    right = adjoint_of(g_q + matmul(q, symmetrized))
+    g_a = adjoint_of(solve_triangular_forward(r, right, True, False))
     return cat([g_a, matmul(q, g_rest)], -1) if n > k else g_a
-
-
-def solve_by_factor(r: ArrayOrTensor, other: ArrayOrTensor) -> Any:
-    """R⁻¹ B; NaN or infinite for a singular R, as the derivatives of Q and R are there."""
-    if is_any_true(diagonal(r, 0, -2, -1) == 0):
-        return solve_triangular_forward(r, other, True, False)
-    return solve_forward(r, other)
 
 
 qr_forward.vjp(

@@ -112,15 +112,29 @@ def solve_triangular_forward(
     """The X with A X = B for a triangular A, by substitution: see `linalg.solve_triangular`.
 
     Each row has one unknown more than the row before: x[i] = (b[i] - Σⱼ a[i, j] x[j]) / a[i, i].
+    Of a large matrix the first half of the rows is solved, and then the others given those.
     """
     n = input.shape[-1]
     x = other.copy()
+    if n > MAX_SUBSTITUTED_ROWS:
+        head, tail = slice(None, n // 2), slice(n // 2, None)
+        first, last = (tail, head) if upper else (head, tail)
+        settings = upper, unitriangular
+        solved = solve_triangular_forward(input[..., first, first], other[..., first, :], *settings)
+        right = other[..., last, :] - xp.matmul(input[..., last, first], solved)
+        x[..., first, :] = solved
+        x[..., last, :] = solve_triangular_forward(input[..., last, last], right, *settings)
+        return x
     for i in range(n - 1, -1, -1) if upper else range(n):
-        solved = slice(i + 1, None) if upper else slice(None, i)
-        row = input[..., i : i + 1, solved]
-        right = other[..., i : i + 1, :] - xp.matmul(row, x[..., solved, :])
+        known = slice(i + 1, None) if upper else slice(None, i)
+        row = input[..., i : i + 1, known]
+        right = other[..., i : i + 1, :] - xp.matmul(row, x[..., known, :])
         x[..., i : i + 1, :] = right if unitriangular else right / input[..., i : i + 1, i : i + 1]
     return x
+
+
+MAX_SUBSTITUTED_ROWS = 32
+"""Of so many rows a triangular system is solved row by row."""
 
 
 def triangle_of(x: ArrayOrTensor, upper: bool, unitriangular: bool) -> Any:
