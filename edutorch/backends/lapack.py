@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ import numpy as np
 from .blas import blas
 
 __all__ = [
-    "LETTERS", "factor_cholesky", "factor_lu", "invert", "is_available", "solve", "solve_triangle",
+    "LETTERS", "factor_cholesky", "factor_lu", "invert", "is_available", "row_order", "solve",
+    "solve_triangle",
 ]  # fmt: skip
 
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -27,6 +29,9 @@ LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE, UPPER, LOWER = 101, 111, 112, 121, 122
 NON_UNIT, UNIT, LEFT = 131, 132, 141
+
+SMALL = 64
+"""Of so many rows the copy of the transpose takes less time than a call."""
 
 CLEARED_ROWS = 64
 """The rows of a triangle that are cleared at once."""
@@ -88,9 +93,10 @@ def storage_order(matrix: np.ndarray) -> tuple[np.ndarray, bool, int] | None:
 
 
 def is_finite(array: np.ndarray) -> bool:
-    """Return True if all elements are finite, as far as their sum tells."""
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(np.add.reduce(array, axis=None)))
+    """Return True if all elements are finite, as far as the sum of their squares tells."""
+    flags = array.flags
+    flat = array.ravel("K") if flags.c_contiguous or flags.f_contiguous else array.flatten()
+    return isfinite(abs(flat.dot(flat).item()))
 
 
 # Triangular systems ------------------------------------------------------------------------------
@@ -190,11 +196,13 @@ def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     if factors is None or factors[1]:
         return None
     pivots, _ = factors
+    if n <= SMALL or right.shape[1] == 1:  # one call, of the transposes
+        x = np.array(right.T, order="C")
+        letter = b"N" if is_transposed else b"T"
+        call(routine("getrs_", x.dtype.char), letter, n, len(x), memory, n, pivots, x, n)
+        return np.ascontiguousarray(x.T) if is_finite(x) else None
     x = np.array(right, order="C")
-    if x.shape[1] == 1:
-        function = routine("getrs_", x.dtype.char)
-        call(function, b"N" if is_transposed else b"T", n, 1, memory, n, pivots, x, n)
-    elif is_transposed:
+    if is_transposed:
         x = x[row_order(pivots, n)]
         solve_triangle(memory, x, upper=True, unit=True, transpose=True)
         solve_triangle(memory, x, upper=False, unit=False, transpose=True)
@@ -220,6 +228,8 @@ def invert(matrix: np.ndarray) -> np.ndarray | None:
     if function is None:
         return None
     n = len(matrix)
+    if n <= SMALL:
+        return solve(matrix, np.eye(n, dtype=matrix.dtype))
     inverse = np.array(matrix, order="C")  # the inverse of the transpose is that of the inverse
     factors = factor_lu(inverse, n, n)
     if factors is None or factors[1]:
