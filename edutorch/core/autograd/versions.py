@@ -213,7 +213,7 @@ def note_saved(saved: Iterable[Any], order: int) -> tuple[Any, ...]:
     values = tuple(saved)
     for value in values:
         for item in value if value.__class__ is tuple else (value,):
-            if hasattr(item, "_node") and not isinstance(item._array, Shared):  # else it is copied
+            if hasattr(item, "_writes") and not isinstance(item._array, Shared):  # else a copy
                 item._saved_at = order
     return values
 
