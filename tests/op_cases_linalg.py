@@ -24,6 +24,13 @@ CASES["pinv_forward"] = [
     for matrix in (SQUARE, WIDE, TALL)
 ]
 CASES["matrix_rank_forward"] = [*CASES["pinv_forward"], {**CASES["pinv_forward"][1], "atol": 1.0}]
+CASES["svdvals_forward"] = [{"input": matrix} for matrix in (SQUARE, WIDE, TALL)]
+CASES["eigvalsh_forward"] = [{"input": SQUARE + SQUARE.swapaxes(1, 2), "UPLO": "L"}]
+CASES["add_product"] = [
+    {"left": WIDE, "right": TALL, "input": some(2, seed=3), "beta": 1.0, "alpha": 1.0},
+    {"left": SQUARE, "right": SQUARE, "input": some(2, 3, 1), "beta": -2.0, "alpha": 0.5},
+    {"left": WIDE, "right": some(3), "input": some(2, seed=3), "beta": 0.5, "alpha": 1.0},
+]
 CASES["qr_forward"] = [
     {"input": SQUARE, "complete": False}, {"input": WIDE, "complete": True},
     {"input": TALL, "complete": False},
@@ -37,7 +44,7 @@ CASES["ldl_solve_forward"] = [{
 }]
 for name in (
     "lu_factor_forward", "ldl_factor_forward", "ldl_solve_forward", "slogdet_forward", "matrix_exp",
-    "pinv_forward", "qr_forward",
+    "pinv_forward", "qr_forward", "svdvals_forward", "eigvalsh_forward", "add_product",
     "matrix_rank_forward", "apply_householder", "solve_forward", "solve_triangular_forward",
 ):
     INTERNAL[name] = "part of the functions in test_linalg.py"

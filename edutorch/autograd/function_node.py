@@ -15,10 +15,16 @@ from weakref import ReferenceType, ref
 from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor
 from ..core.autograd.engine import conjugate, conjugate_all
-from ..core.autograd.graph import Node, note_saved
+from ..core.autograd.graph import Node
 from ..core.autograd.multi_output import Description, make_output_node
 from ..core.autograd.saved_tensors import PackedTensor
-from ..core.autograd.versions import VersionCounter, clock, second_backward, stale_value
+from ..core.autograd.versions import (
+    VersionCounter,
+    clock,
+    note_saved,
+    second_backward,
+    stale_value,
+)
 from ..core.fast.lazy_gradients import OutputGradients, materialize_pending
 from ..core.numpy_aliasing import copy_if_shared
 from ..core.tensor import Tensor, restore_result, wrap

@@ -43,22 +43,24 @@ class Blas:
     Attributes:
         sgemm, dgemm: the addresses of its product of matrices, of float32 and of float64.
         name: "openblas", "mkl", or "other", whose threads cannot be counted or set.
+        suffix: behind its C names: "64_" if its integers have 64 bits.
     """
 
     def __init__(self, library: ctypes.CDLL, prefix: str, suffix: str) -> None:
-        self._library, self._prefix, self._suffix = library, prefix, suffix
+        self._library, self._prefix, self.suffix = library, prefix, suffix
         self.sgemm = address_of(library[f"{prefix}cblas_sgemm{suffix}"])
         self.dgemm = address_of(library[f"{prefix}cblas_dgemm{suffix}"])
-        self._threads = self._function("openblas_get_num_threads")
-        self._set_threads = self._function("openblas_set_num_threads")
+        self._threads = self.function("openblas_get_num_threads")
+        self._set_threads = self.function("openblas_set_num_threads")
         self.name = "openblas" if self._set_threads else "other"
         if hasattr(library, "MKL_Set_Num_Threads"):
             self.name = "mkl"
             self._threads = library.MKL_Get_Max_Threads
             self._set_threads = library.MKL_Set_Num_Threads
 
-    def _function(self, name: str) -> Any:
-        return getattr(self._library, f"{self._prefix}{name}{self._suffix}", None)
+    def function(self, name: str) -> Any:
+        """Return a C function of the library, None if it has none of this name."""
+        return getattr(self._library, f"{self._prefix}{name}{self.suffix}", None)
 
     def get_num_threads(self) -> int | None:
         """Return the number of threads of one product; None if unknown."""
@@ -71,12 +73,12 @@ class Blas:
 
     def core(self) -> str | None:
         """Return the CPU whose kernels OpenBLAS chose ("Haswell", "SkylakeX"); else None."""
-        function = self._function("openblas_get_corename")
+        function = self.function("openblas_get_corename")
         return self._text(function) if function is not None else None
 
     def version(self) -> str | None:
         """Return the version string of OpenBLAS ("OpenBLAS 0.3.31 …"); else None."""
-        function = self._function("openblas_get_config")
+        function = self.function("openblas_get_config")
         return self._text(function) if function is not None else None
 
     @staticmethod

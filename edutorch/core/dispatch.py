@@ -20,7 +20,7 @@ from .. import backends, dtypes
 from ..backends.numpy import Array, Backend, Shared
 from ..errors import user_location
 from ..events import OpApplied, emit, work
-from ..modes import DEFAULT, NO_GRAD, ObservedModes, current, pause_listeners
+from ..modes import ObservedModes, current, pause_listeners
 from .autograd import graph
 from .autograd.forward_mode import propagate
 from .autograd.graph import array_of, fill
@@ -112,10 +112,8 @@ def apply(
         return execute_observed(op, inputs, tuple(operands), settings)
     backend = backends.CPU
     if modes.batches or not all(array_of(x).__class__ is np.ndarray for x in operands):
-        if (modes is DEFAULT or modes is NO_GRAD) and out is None and not special:
-            plain = plain_operands(op, operands, modes.grad)
-            if plain is not None:
-                return op.function(*((plain,) if op.variadic else plain), **settings)
+        if out is None and not special and (plain := plain_operands(op, operands)) is not None:
+            return op.function(*plain, **settings)
         backend, operands = choose_backend(op, operands, settings)
         tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     if not tensors or not modes.listeners:
@@ -231,8 +229,7 @@ def record(
 ) -> None:
     """Record a call in the graph, as the modes want it."""
     output, further = outputs[0], outputs[1:]
-    inputs = zip(op.inputs, (operands,) if op.variadic else operands, strict=True)
-    values = {**settings, **dict(inputs)}
+    values = settings | dict(zip(op.inputs, (operands,) if op.variadic else operands, strict=True))
     values |= {name: extra._array for name, extra in zip(op.outputs[1:], further, strict=True)}
     # Writes into indices and into further outputs are not tracked: what is saved are copies.
     values |= {name: copy_mutable(values[name]) for name in op.copied if name in op.saved}

@@ -17,7 +17,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -33,16 +33,13 @@ from ..backends.numpy import (
 )  # fmt: skip
 from ..dtypes import STORED
 from ..errors import CodeLocation
-from ..modes import current
+from ..modes import DEFAULT, NO_GRAD, current
 from .autograd.graph import LEAF, record
 from .autograd.tangents import with_tangents
 from .autograd.versions import VersionCounter, clock
 from .registry import REGISTRY
 from .shapes import Index
 from .tensor import Tensor, fill, wrap, writes_of
-
-if TYPE_CHECKING:
-    from .op import Op
 
 # Arrays from outside without other references -------------------------------------------
 
@@ -82,24 +79,32 @@ def restore_ordinary(tensor: Tensor) -> None:
         tensor._array = array.view(Stored) if array.dtype in STORED else array.base
 
 
-def plain_operands(op: Op, operands: Sequence[Any], grad: bool) -> list[Any] | None:
-    """Return ordinary tensors of the same memory for a call that neither records nor makes views.
+def plain_operands(op: Any, operands: Sequence[Any]) -> Sequence[Any] | None:
+    """Return inputs of ordinary tensors, for a call that neither records nor makes views.
 
-    None: it may do one of both, an operand is not of NumPy's memory, or none is shared.
+    None: it may do one of both, the modes are unusual, an operand is not of NumPy's memory, or none
+    is shared.
     """
+    mode = current()
     if op.family.makes_view or op.family.makes_views:
+        return None
+    if mode is not DEFAULT and mode is not NO_GRAD:
         return None
     plain, is_any_shared = [], False
     for operand in operands:
-        if operand.__class__ is Tensor or isinstance(operand, Tensor):
-            if (grad and operand._node is not None) or operand._array.__class__ not in PLAIN_ARRAYS:
+        if isinstance(operand, Tensor):
+            if operand._array.__class__ not in PLAIN_ARRAYS:
+                return None
+            if mode.grad and operand._node is not None:
                 return None
             if operand._array.__class__ is not np.ndarray:
                 restore_ordinary(operand)
                 is_any_shared = True
                 operand = fill(object.__new__(Tensor), as_plain_array(operand._array))
         plain.append(operand)
-    return plain if is_any_shared else None
+    if not is_any_shared:
+        return None
+    return (plain,) if op.variadic else plain
 
 
 PLAIN_ARRAYS = {np.ndarray, Shared, Exported}

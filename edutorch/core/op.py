@@ -47,8 +47,8 @@ from .dispatch import apply, apply_operator, call
 from .error_messages import ARRAY_ERRORS, check_flag, explain
 from .fast import call_codegen
 from .fast.backward_codegen import backward_source
-from .fast.call_codegen import expression_of, free_names
 from .fast.device_kernels import rule_on_device
+from .fast.inlining import expression_of, free_names
 from .numpy_aliasing import copy_mutable
 from .precision import accumulate_in_float32, widen, widens
 from .promotion import choose_backend

@@ -40,8 +40,7 @@ class Tensor(TensorInterop, MemoryMembers):
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_saved_at",
-        "_writes",
+        "__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_writes",
     )  # fmt: skip
 
     _array: Any  # the elements, in an array of the device's library
@@ -50,7 +49,6 @@ class Tensor(TensorInterop, MemoryMembers):
     _writes: VersionCounter | None  # shared with every tensor that views the same memory
     _base: Tensor | None  # the tensor this one is a view of
     _hooks: Hooks | None  # a leaf's
-    _saved_at: int  # the order of the last node that saved it; unset before the first
 
     is_quantized = False  # see `compat/ao/quantization/quantized_tensor.py`
     _order = 0  # a leaf is older than every node
@@ -221,8 +219,7 @@ class Tensor(TensorInterop, MemoryMembers):
 
     @property
     def _version(self) -> int:
-        self._saved_at = versions.clock()  # who reads it wants to know of later writes
-        return 0 if self._writes is None else self._writes.count_from_now(self._array)
+        return versions.count_from_now(self)
 
     def _bump(self, location: CodeLocation | None = None) -> None:
         """Record a write to the memory (at `location`, by default that of the user's call)."""
@@ -246,9 +243,7 @@ class Tensor(TensorInterop, MemoryMembers):
 
     def detach_(self) -> Tensor:
         """Detach this tensor from the graph: it becomes a leaf."""
-        if self._node is not None:
-            self._saved_at = self._node._order  # which may have saved the result
-        self._node = None
+        versions.forget_history(self)
         return self
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:

@@ -100,8 +100,9 @@ class OperatorTypes:
 class TensorInterop(OperatorTypes):
     """The members of `Tensor` that convert it for the rest of Python."""
 
-    __slots__ = ()
+    __slots__ = ("_saved_at",)
 
+    _saved_at: int  # the order of the last node that saved it; unset before the first
     _array: Any
     _node: Any
     _grad: Any

@@ -18,7 +18,7 @@ from .linalg import matmul
 from .linalg_common import adjoint_of, batch_text, check_matrix, lapack, with_conjugate_gradients
 from .masking import where
 from .rearrange import tril
-from .solve import eye_like, solve_forward, solve_triangular
+from .solve import eye_like, solve_triangular, solve_triangular_forward
 
 
 @op(method=False, out=True, node="LinalgCholeskyExBackward0")
@@ -89,8 +89,8 @@ def cholesky_gradient(g: ArrayOrTensor, y: ArrayOrTensor, upper: bool) -> Any:
     g, lower = (adjoint_of(g), adjoint_of(y)) if upper else (g, y)
     inner = matmul(adjoint_of(lower), tril(g))
     half = (tril(inner) + tril(inner, -1)) / 2
-    solved = solve_forward(adjoint_of(lower), half)
-    gradient = solve_forward(adjoint_of(lower), adjoint_of(solved))
+    solved = solve_triangular_forward(adjoint_of(lower), half, True, False)
+    gradient = solve_triangular_forward(adjoint_of(lower), adjoint_of(solved), True, False)
     return (gradient + adjoint_of(gradient)) / 2
 
 

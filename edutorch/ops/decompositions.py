@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.tensor import Tensor
+from ..dtypes import of as dtype_of
 from ..errors import GradientError, InvalidValueError
+from ..modes import current
 from .complex import has_complex_dtype, imag
 from .joining import cat
 from .linalg import matmul
@@ -36,7 +40,7 @@ from .linalg_common import (
 )  # fmt: skip
 from .random import randn
 from .rearrange import diag_embed, tril, triu
-from .solve import solve_forward, solve_triangular_forward
+from .solve import solve_triangular_forward
 from .views import diagonal, unsqueeze
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
@@ -77,15 +81,9 @@ def qr_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, comple
     product = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
     lower = tril(product, -1)
     symmetrized = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(product, 0, -2, -1)))
-    g_a = adjoint_of(solve_by_factor(r, adjoint_of(g_q + matmul(q, symmetrized))))
+    right = adjoint_of(g_q + matmul(q, symmetrized))
+    g_a = adjoint_of(solve_triangular_forward(r, right, True, False))
     return cat([g_a, matmul(q, g_rest)], -1) if n > k else g_a
-
-
-def solve_by_factor(r: ArrayOrTensor, other: ArrayOrTensor) -> Any:
-    """R⁻¹ B; NaN or infinite for a singular R, as the derivatives of Q and R are there."""
-    if is_any_true(diagonal(r, 0, -2, -1) == 0):
-        return solve_triangular_forward(r, other, True, False)
-    return solve_forward(r, other)
 
 
 qr_forward.vjp(
@@ -139,6 +137,13 @@ def eigh_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input_shape: tuple[int, ..
     return matmul(matmul(v, inside + diag_embed(g_w)), adjoint_of(v))
 
 
+@op(method=False, public="linalg.eigvalsh", node="LinalgEighBackward0")
+def eigvalsh_forward(xp: Namespace, input: Array, UPLO: str) -> Array:
+    """The eigenvalues without their vectors, which only a gradient needs."""
+    check_matrix("linalg.eigh", input, square=True)
+    return lapack(xp, "eigvalsh", input, UPLO).astype(dtype_of(input.dtype).to_real().numpy)
+
+
 eigh_forward.vjp(
     input=lambda g, y, input_shape: eigh_gradient(g, y, input_shape),
     latex=r"V\left(\mathrm{diag}(g_w) + \tfrac{V^H g_V}{w_j - w_i}\right)V^H",
@@ -172,7 +177,16 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     >>> edutorch.linalg.eigvalsh(tensor([[0.0, 1.0], [1.0, 0.0]]))
     tensor([-1.,  1.])
     """
-    return eigh(A, UPLO).eigenvalues
+    if needs_vectors(A) or UPLO not in ("L", "U"):
+        return eigh(A, UPLO).eigenvalues
+    return eigvalsh_forward(A, UPLO)
+
+
+def needs_vectors(A: Tensor) -> bool:
+    """Return True if a derivative may be asked for: that of values contains the vectors."""
+    modes = current()
+    is_recorded = A._node is not None and modes.grad
+    return bool(modes.levels) or is_recorded or not isinstance(A._array, np.ndarray)
 
 
 # Singular values ---------------------------------------------------------------------------------
@@ -190,6 +204,14 @@ def svd_forward(xp: Namespace, input: Array, full_matrices: bool) -> Array:
     batch = check_matrix("linalg.svd", input)
     u, s, vh = lapack(xp, "svd", input, full_matrices)
     return join_matrices(xp, batch, u, s.astype(input.dtype), vh)
+
+
+@op(method=False, public="linalg.svdvals", node="LinalgSvdBackward0")
+def svdvals_forward(xp: Namespace, input: Array) -> Array:
+    """The singular values without their vectors, which only a gradient needs."""
+    check_matrix("linalg.svd", input)
+    s = lapack(xp, "svd", input, False, False)
+    return s.astype(dtype_of(input.dtype).to_real().numpy)
 
 
 @with_conjugate_gradients
@@ -270,7 +292,9 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     >>> edutorch.linalg.svdvals(tensor([[0.0, 2.0], [3.0, 0.0]]))
     tensor([3., 2.])
     """
-    return svd(A, full_matrices=False, driver=driver).S
+    if needs_vectors(A) or driver is not None:
+        return svd(A, full_matrices=False, driver=driver).S
+    return svdvals_forward(A)
 
 
 # Of low rank: only the largest singular values -----------------------------------------------

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
 
 from .. import dtypes
 from ..backends.blas import LONG, LONG_SIDE, interruptible
@@ -14,8 +17,9 @@ from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import op
 from ..core.precision import composed_in_float32
 from ..core.shapes import distinct_dims
-from ..core.tensor import Tensor
+from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn
+from ..modes import DEFAULT, NO_GRAD, current
 from .arithmetic import add
 from .elementwise import safe_sqrt
 from .rearrange import roll
@@ -26,6 +30,8 @@ __all__ = [
     "addmm", "addmv", "baddbmm", "bmm", "cdist", "cross", "dot", "inner", "kron", "matmul", "mm",
     "mv", "tensordot", "trace",
 ]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 ROW_PRODUCT = slot("ROW_PRODUCT")
 """The kernel of the product of one row and a large matrix."""
@@ -204,7 +210,88 @@ dot.vjp(
 )
 
 
-# Composed of the products above -----------------------------------------------------------------
+# A product added to a tensor ---------------------------------------------------------------------
+
+
+@op(
+    promotion="same", dtypes="f", method=False, public="addmm baddbmm addmv",
+    node="AddmmBackward0 if a_left.ndim == 2 == a_right.ndim else "
+    "BaddbmmBackward0 if a_left.ndim == 3 else AddmvBackward0",
+)  # fmt: skip
+def add_product(
+    xp: Namespace, left: Array, right: Array, input: Array, beta: float, alpha: float
+) -> Array:
+    """A product added to a tensor, in one op: y = beta · input + alpha · left @ right."""
+    y = matrix_product(xp, left, right)
+    y = y if alpha == 1 else y * alpha
+    return y if beta == 0 else y + (input if beta == 1 else input * beta)
+
+
+add_product.vjp(
+    input=lambda g, beta: g if beta == 1 else g * beta,
+    left=lambda g, left_shape, right, alpha: matmul_left_gradient(
+        g if alpha == 1 else g * alpha, left_shape, right
+    ),
+    right=lambda g, left, right_shape, alpha: matmul_right_gradient(
+        g if alpha == 1 else g * alpha, left, right_shape
+    ),
+    latex={
+        "input": r"\beta\,g", "left": r"\alpha\,g\,B^\top", "right": r"\alpha\,A^\top g"
+    },
+)  # fmt: skip
+
+
+def in_one_op(*dimensions: int) -> Callable[[F], F]:
+    """Let a function call `add_product` for a product of ordinary tensors of these dimensions.
+
+    All else, and every error, is left to the function: other dtypes, modes, subclasses.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def called(*args: Any, **named: Any) -> Any:
+            if len(args) != 3 or not can_add_product(*args, dimensions):
+                return function(*args, **named)
+            input, left, right = args
+            if not named:
+                return add_product(left, right, input, 1, 1)
+            if named.keys() <= SCALES and NUMBERS.issuperset(map(type, named.values())):
+                beta, alpha = named.get("beta", 1), named.get("alpha", 1)
+                return add_product(left, right, input, beta, alpha)
+            return function(*args, **named)
+
+        return called  # type: ignore[return-value]
+
+    return decorate
+
+
+SCALES, NUMBERS = {"alpha", "beta"}, {int, float}
+
+
+def can_add_product(input: Any, left: Any, right: Any, dimensions: tuple[int, ...]) -> bool:
+    """Return True if three operands are ordinary tensors whose shapes fit `add_product`."""
+    mode = current()
+    if mode is not DEFAULT and mode is not NO_GRAD:
+        return False
+    if not PLAIN_TENSORS.issuperset((input.__class__, left.__class__, right.__class__)):
+        return False
+    a, b, y = left._array, right._array, input._array
+    if not a.__class__ is b.__class__ is y.__class__ is np.ndarray:
+        return False
+    if not a.dtype is b.dtype is y.dtype or a.dtype.char not in "fd":
+        return False
+    if (a.ndim, b.ndim) != dimensions or a.shape[:-2] != b.shape[:-2]:
+        return False
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        return False
+    shape = (*a.shape[:-1], b.shape[-1]) if b.ndim > 1 else a.shape[:-1]
+    sizes = zip(reversed(y.shape), reversed(shape), strict=False)
+    return y.shape == shape or (
+        y.ndim <= len(shape) and all(size in (1, whole) for size, whole in sizes)
+    )
+
+
+# Composed of the products above ------------------------------------------------------------------
 
 
 def add_scaled_product(
@@ -230,6 +317,7 @@ def add_scaled_product(
 
 @with_twin
 @as_method
+@in_one_op(2, 2)
 @takes_out
 @composed_in_float32
 @recorded_as("AddmmBackward0")
@@ -246,6 +334,7 @@ def addmm(
 
 @with_twin
 @as_method
+@in_one_op(2, 1)
 @takes_out
 @composed_in_float32
 @recorded_as("AddmvBackward0")
@@ -260,6 +349,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 
 @with_twin
 @as_method
+@in_one_op(3, 3)
 @takes_out
 @composed_in_float32
 @recorded_as("BaddbmmBackward0")

@@ -33,7 +33,7 @@ from .views import narrow, reshape, transpose, unsqueeze
 
 MULTIPLICATIONS = {
     "cholesky": 1, "det": 1, "slogdet": 1, "solve": 1, "inv": 2, "qr": 4, "eigh": 9, "svd": 20,
-    "eig": 25,
+    "eig": 25, "eigvalsh": 9,
 }  # fmt: skip
 """The approximate number of multiplications divided by m · n · min(m, n)."""
 
@@ -42,6 +42,7 @@ ITERATIVE = {
     "svd": "linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.cond linalg.lstsq "
     "linalg.matrix_norm linalg.norm nuclear_norm svd_lowrank pca_lowrank",
     "eigh": "linalg.eigh linalg.eigvalsh lobpcg",
+    "eigvalsh": "linalg.eigvalsh",
     "eig": "linalg.eig linalg.eigvals",
 }
 """The iterative algorithms, which may not terminate with NaN; and the public functions that
@@ -94,7 +95,7 @@ def noticing_failure(function: Callable[..., Any], xp: Namespace) -> Callable[..
 
 def check_finite(xp: Namespace, name: str, input: Array, arguments: tuple[Any, ...]) -> None:
     """Raise LinAlgError if an element that the algorithm reads is NaN or infinite."""
-    if name == "eigh":  # the other triangle may hold anything
+    if name in ("eigh", "eigvalsh"):  # the other triangle may hold anything
         input = xp.triu(input) if arguments[0] == "U" else xp.tril(input)
     if not bool(xp.isfinite(input).all()):
         raise LinAlgError(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import backends, dtypes
+from ..backends.lapack import row_order
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
@@ -105,6 +108,21 @@ def permutation_matrix(pivots: ArrayOrTensor, size: int, like: ArrayOrTensor) ->
     xp = backends.of(array).xp
     batch = array.shape[:-1]
     steps = array.reshape((math.prod(batch), array.shape[-1]))
+    if steps.__class__ is np.ndarray and 0 < len(steps) <= MAX_LISTED and size:
+        order = np.array([row_order(row, size) for row in steps], "int64").reshape(-1, size)
+    else:
+        order = row_orders(xp, steps, size)
+    matrix = xp.arange(size)[:, None] == order[:, None, :]
+    matrix = matrix.astype(array_of(like).dtype).reshape((*batch, size, size))
+    return wrap(matrix) if isinstance(like, Tensor) else matrix
+
+
+MAX_LISTED = 16
+"""The exchanges of so many matrices are faster in lists than in arrays for the whole batch."""
+
+
+def row_orders(xp: Namespace, steps: Array, size: int) -> Array:
+    """The order of the rows of each matrix after the exchanges."""
     batch_index = xp.arange(steps.shape[0])
     order = xp.zeros((steps.shape[0], size), "int64") + xp.arange(size)
     for j in range(steps.shape[1]):
@@ -112,9 +130,7 @@ def permutation_matrix(pivots: ArrayOrTensor, size: int, like: ArrayOrTensor) ->
         row = order[batch_index, other]
         order[batch_index, other] = order[:, j]
         order[:, j] = row
-    matrix = xp.arange(size)[:, None] == order[:, None, :]
-    matrix = matrix.astype(array_of(like).dtype).reshape((*batch, size, size))
-    return wrap(matrix) if isinstance(like, Tensor) else matrix
+    return order
 
 
 def check_pivot(name: str, A: ArrayOrTensor, pivot: bool) -> None:

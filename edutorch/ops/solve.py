@@ -73,7 +73,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> edutorch.linalg.solve(tensor([[2.0, 0.0], [0.0, 4.0]]), tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    batch = check_matrix("linalg.solve", A, square=True)
+    check_matrix("linalg.solve", A, square=True)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
     if vector:
         B = unsqueeze(B, -1)
@@ -83,13 +83,20 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
             "linalg.solve", f"axis {axis} of `B` must have A's size, {A.shape[-1]}",
             {"A": tuple(A.shape), "B": tuple(B.shape)},
         )  # fmt: skip
-    batch = tuple(broadcast_shapes(batch, tuple(B.shape[:-2])))
-    A = A.expand((*batch, *A.shape[-2:]))
-    B = B.expand((*batch, *B.shape[-2:]))
+    A, B = expand_batches(A, B)
     if not left and not vector:
         return matrix_transpose(solve_forward(matrix_transpose(A), matrix_transpose(B)))
     X = solve_forward(A if left else matrix_transpose(A), B)
     return X.squeeze(-1) if vector else X
+
+
+def expand_batches(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """Expand two batches of matrices to one batch shape."""
+    left, right = tuple(A.shape[:-2]), tuple(B.shape[:-2])
+    if left == right:
+        return A, B
+    batch = tuple(broadcast_shapes(left, right))
+    return A.expand((*batch, *A.shape[-2:])), B.expand((*batch, *B.shape[-2:]))
 
 
 def eye_like(A: Tensor) -> Tensor:
@@ -112,15 +119,29 @@ def solve_triangular_forward(
     """The X with A X = B for a triangular A, by substitution: see `linalg.solve_triangular`.
 
     Each row has one unknown more than the row before: x[i] = (b[i] - Σⱼ a[i, j] x[j]) / a[i, i].
+    Of a large matrix the first half of the rows is solved, and then the others given those.
     """
     n = input.shape[-1]
     x = other.copy()
+    if n > MAX_SUBSTITUTED_ROWS:
+        head, tail = slice(None, n // 2), slice(n // 2, None)
+        first, last = (tail, head) if upper else (head, tail)
+        settings = upper, unitriangular
+        solved = solve_triangular_forward(input[..., first, first], other[..., first, :], *settings)
+        right = other[..., last, :] - xp.matmul(input[..., last, first], solved)
+        x[..., first, :] = solved
+        x[..., last, :] = solve_triangular_forward(input[..., last, last], right, *settings)
+        return x
     for i in range(n - 1, -1, -1) if upper else range(n):
-        solved = slice(i + 1, None) if upper else slice(None, i)
-        row = input[..., i : i + 1, solved]
-        right = other[..., i : i + 1, :] - xp.matmul(row, x[..., solved, :])
+        known = slice(i + 1, None) if upper else slice(None, i)
+        row = input[..., i : i + 1, known]
+        right = other[..., i : i + 1, :] - xp.matmul(row, x[..., known, :])
         x[..., i : i + 1, :] = right if unitriangular else right / input[..., i : i + 1, i : i + 1]
     return x
+
+
+MAX_SUBSTITUTED_ROWS = 32
+"""Of so many rows a triangular system is solved row by row."""
 
 
 def triangle_of(x: ArrayOrTensor, upper: bool, unitriangular: bool) -> Any:
@@ -164,16 +185,15 @@ def solve_triangular(
             [3.]])
     """
     name = "linalg.solve_triangular"
-    batch = check_matrix(name, A, square=True)
-    rest = check_matrix(name, B)
+    check_matrix(name, A, square=True)
+    check_matrix(name, B)
     axis = -2 if left else -1
     if B.shape[axis] != A.shape[-1]:
         raise ShapeError(
             name, f"axis {axis} of `B` must have A's size, {A.shape[-1]}",
             {"A": tuple(A.shape), "B": tuple(B.shape)},
         )  # fmt: skip
-    both = tuple(broadcast_shapes(batch, rest))
-    A, B = A.expand((*both, *A.shape[-2:])), B.expand((*both, *B.shape[-2:]))
+    A, B = expand_batches(A, B)
     if left:
         return solve_triangular_forward(A, B, upper, unitriangular)
     return matrix_transpose(

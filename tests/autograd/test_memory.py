@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 import edutorch
-from edutorch.core.fast.call_codegen import expression_of
+from edutorch.core.fast.inlining import expression_of
 from edutorch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 NUMBERS = 65_536

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from ... import backends
-from ...backends.numpy import Array, ArrayOrTensor, Shared, Stored
+from ...backends.numpy import Array, ArrayOrTensor, Stored
 from ...dtypes import STORED
 from ...errors import CodeLocation, Source, read_line
 from ...events import GradientAccumulated, emit
@@ -30,7 +30,7 @@ from ...modes import current
 from ..precision import widen_for_rules
 from ..shapes import keepdim_shape
 from . import versions
-from .versions import VersionCounter, clock, second_backward, stale_value
+from .versions import VersionCounter, clock, note_saved, second_backward, stale_value
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -272,22 +272,13 @@ def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:
     node = (op.node_type if op.choose_node is None else op.choose_node(values))()
     node._order = clock()
     node.edges = tuple(edge_of(value) for value in inputs)
-    node.saved = tuple(value_to_save(op, name, values, output._array) for name in op.saved)
-    note_saved(node.saved, node._order)
-    node.shape, node.dtype = output._array.shape, output._array.dtype
-    node.hooks = node.writes = None
+    y = output._array
+    node.saved = note_saved((value_to_save(op, name, values, y) for name in op.saved), node._order)
+    node.shape, node.dtype, node.hooks, node.writes = y.shape, y.dtype, None, None
     scalars = [name for name in op.inputs[1:] if values[name].__class__ in (int, float)]
     if scalars:  # for pictures, which write `x * 2`: a rule may not need the number
         node.scalars = tuple((name, values[name]) for name in scalars if name in op.scalars)
     output._node = node
-
-
-def note_saved(saved: Sequence[Any], order: int) -> None:
-    """Note at the tensors that a node saves when it did: `numpy()` asks for it."""
-    for value in saved:
-        for item in value if value.__class__ is tuple else (value,):
-            if hasattr(item, "_node") and not isinstance(item._array, Shared):  # else it is copied
-                item._saved_at = order
 
 
 def value_to_save(op: Op, name: str, values: dict[str, Any], y: Array) -> Any:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import backends
-from ...backends.numpy import Array, ArrayOrTensor
+from ...backends.numpy import Array, ArrayOrTensor, Shared
 from ...errors import CodeLocation, GradientError, ShapeError, StaleValueError, read_line
 from ..error_messages import has_overlap, overlap_error
 from ..shapes import Index
@@ -202,6 +203,32 @@ class MemoryProxy:
 def memory_proxy(array: Array) -> np.ndarray:
     """Return a NumPy array at the same address as `array`, to be compared and never read."""
     return array if isinstance(array, np.ndarray) else np.asarray(MemoryProxy(array))
+
+
+# Saving ------------------------------------------------------------------------------
+
+
+def note_saved(saved: Iterable[Any], order: int) -> tuple[Any, ...]:
+    """Note at the tensors that a node saves when it did: `numpy()` asks for it."""
+    values = tuple(saved)
+    for value in values:
+        for item in value if value.__class__ is tuple else (value,):
+            if hasattr(item, "_writes") and not isinstance(item._array, Shared):  # else a copy
+                item._saved_at = order
+    return values
+
+
+def count_from_now(tensor: Tensor) -> int:
+    """Return the number of writes into a tensor; who asks for it compares it with a later one."""
+    tensor._saved_at = clock()
+    return 0 if tensor._writes is None else tensor._writes.count_from_now(tensor._array)
+
+
+def forget_history(tensor: Tensor) -> None:
+    """Make a tensor a leaf, of which the former node may have saved the elements."""
+    if tensor._node is not None:
+        tensor._saved_at = tensor._node._order
+    tensor._node = None
 
 
 # Writing -----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from ...backends.blas import LONG, interruptible
 from ...backends.numpy import Array
 from ...core.fast.lazy_gradients import DeferredMatmulGradient
 from ...nn import functional
+from ...ops.linalg import add_product
 from .gemm_microkernel import (
     TILE_ROWS,
     TILES_ARE_FASTER,
@@ -278,6 +279,29 @@ def matmul() -> Callable[..., Any]:
 
     def run(input: Array, other: Array) -> Any:
         return (single if input.ndim == other.ndim == 2 else batched_product)(input, other)
+
+    return run
+
+
+@add_product.kernel("cpu", min_size=4096)
+def product_and_sum() -> Callable[..., Any]:
+    """Make the forward of `addmm`, `baddbmm` and `addmv`: a bias is the initial value of sums."""
+    single, batched_product = product(), batched()
+
+    def run(left: Array, right: Array, input: Array, beta: float, alpha: float) -> Any:
+        if right.ndim == 1:
+            return None
+        is_single = left.ndim == 2
+        if is_single and alpha == beta == 1 and input.ndim == 1:
+            return single(left, right, input)
+        y = (single if is_single else batched_product)(left, right)
+        if y is None:
+            return None
+        if alpha != 1:
+            y *= alpha
+        if beta != 0:
+            y += input if beta == 1 else input * beta
+        return y
 
     return run
 
