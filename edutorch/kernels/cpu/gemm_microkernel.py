@@ -54,7 +54,7 @@ def gemm_addresses() -> GemmAddresses | None:
 
 def gemm_address(dtype: np.dtype) -> int | None:
     """Return the address for `gemm` on arrays of a dtype; None if there is none."""
-    library, char = blas(), dtype.char
+    library, char = blas(), np.dtype(dtype).char
     if library is None or char not in "fd":
         return None
     return library.sgemm if char == "f" else library.dgemm

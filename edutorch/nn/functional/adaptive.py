@@ -195,6 +195,10 @@ def resolve_output_size(op: str, rank: int, input: Tensor, output_size: OutputSi
     if 0 in input.shape[-rank:]:
         raise ShapeError(op, "only the batch may be empty", {"input": tuple(input.shape)})
     sizes: Any = output_size
+    if sizes.__class__ is int and sizes > 0:
+        shape = (*input._array.shape[:-rank], *(sizes,) * rank)
+        check_memory(op, shape, input._array.dtype, backends.of(input._array).xp)
+        return (sizes,) * rank
     if sizes is None or sizes.__class__ is int:
         sizes = (sizes,) * rank
     elif not hasattr(sizes, "__len__") or (
