@@ -154,5 +154,6 @@ def accelerator_device(device: Any = None) -> Any:
 def backend_for(device: Any = None) -> Backend:
     """Return the backend of a device, its name, or None (the default)."""
     if device is None:
-        return get_default_device().backend
+        chosen = _default.get() or _process_default
+        return backends.get(chosen.type, chosen.index)
     return Device(device).backend

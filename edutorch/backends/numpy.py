@@ -183,6 +183,19 @@ def take_at(array: Array, index: Any) -> Any:
     return array[index] if taken is None else taken
 
 
+def broadcast_strides(array: np.ndarray, shape: tuple[int, ...]) -> list[int] | None:
+    """Return the strides of an array that is expanded to a shape, or None if it does not fit."""
+    missing = len(shape) - array.ndim
+    if missing < 0:
+        return None
+    strides = [0] * missing
+    for size, wanted, step in zip(array.shape, shape[missing:], array.strides, strict=True):
+        if size != wanted and size != 1:
+            return None
+        strides.append(step if size == wanted else 0)
+    return strides
+
+
 def owner(array: np.ndarray) -> np.ndarray:
     """Return the array at the end of the chain of views: the one that holds the memory."""
     while isinstance(array.base, np.ndarray):
@@ -257,12 +270,19 @@ class NumpyBackend(Backend):
         return writable_view(array)
 
     def broadcast_to(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        # The gradient of every sum uses this, and NumPy's function takes 1.5 µs in Python.
-        if array.size == 1 and array.ndim <= len(shape) and array.dtype.kind == "f":
-            y = np.ndarray(shape, array.dtype, array, 0, (0,) * len(shape))
-            y.flags.writeable = False
-            return y
-        return np.broadcast_to(array, shape)
+        # The gradient of every sum uses this, and NumPy's function takes 2 µs in Python.
+        strides = None
+        if (
+            array.__class__ is np.ndarray
+            and array.dtype.kind in "fibuc"
+            and array.flags.c_contiguous
+        ):
+            strides = broadcast_strides(array, shape)
+        if strides is None:
+            return np.broadcast_to(array, shape)
+        y = np.ndarray(shape, array.dtype, array, 0, strides)
+        y.flags.writeable = False
+        return y
 
     def diagonal(self, array: np.ndarray, offset: int, axis1: int, axis2: int) -> np.ndarray:
         y = array.diagonal(offset, axis1, axis2)

@@ -89,7 +89,7 @@ def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     def wide(xp: Namespace, *inputs: Any, **named: Any) -> Any:
         first = inputs[0] if inputs else next(iter(named.values()))
-        dtype = (first[0] if isinstance(first, list | tuple) else first).dtype
+        dtype = (first[0] if first.__class__ in (list, tuple) else first).dtype
         if not is_half(dtype):
             return forward(xp, *inputs, **named)
         dtypes_met = {getattr(value, "dtype", dtype) for value in (*inputs, *named.values())}

@@ -140,6 +140,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Size:
     >>> broadcast_shapes((3, 1), (4,))
     torch.Size([3, 4])
     """
+    if len(shapes) == 2 and shapes[0].__class__ is Size and shapes[0] == shapes[1]:
+        return shapes[0]
     result: list[int] = []
     for shape in shapes:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -238,7 +240,10 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
         if -ndim <= dim < ndim:
             return dim % ndim
         return normal_dim(op.title, dim, ndim) if ndim else check_scalar_dim(op.title, dim)
-    if not isinstance(dim, tuple | list | range):
+    if dim.__class__ is tuple:
+        if not dim and op.name not in EMPTY_DIM_REDUCES_NOTHING:
+            return None
+    elif not isinstance(dim, list | range | tuple):
         return reduced_dims(op, as_int(op.title, dim), ndim)
     # The usual case first, without a Python call for each dim.
     dims = tuple(axis % ndim for axis in dim) if are_in_range(dim, ndim) else ()
@@ -254,7 +259,10 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
 
 def are_in_range(dims: Iterable[Any], ndim: int) -> bool:
     """Whether all dims are ints of a tensor with `ndim` dimensions."""
-    return all(dim.__class__ is int and -ndim <= dim < ndim for dim in dims)
+    for dim in dims:  # noqa: SIM110  (the generator of `all` takes longer)
+        if dim.__class__ is not int or not -ndim <= dim < ndim:
+            return False
+    return True
 
 
 def check_scalar_dim(op: str, dim: int) -> None:

@@ -268,13 +268,14 @@ def arange(
     refuse_complex("arange", dtype=dtype)
     start, end, step = parse_range("arange", start, end, step, dtype)
     if dtype is None:
-        is_integer = all(isinstance(bound, int) for bound in (start, end, step))
+        is_integer = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
         dtype = np.dtype(np.int64) if is_integer else _dtype_or_default(None)
     count = math.ceil((end - start) / step)
     check_memory("arange", (count,), dtype, xp)
     if is_integer_dtype(dtype):
         start, step = integer_steps("arange", start, step)
-        return xp.arange(start, start + count * step, step).astype(dtype)
+        values = xp.arange(start, start + count * step, step)
+        return values if values.dtype == dtype else values.astype(dtype)
     return xp.arange(start, end, step).astype(dtype)
 
 
@@ -300,9 +301,12 @@ def parse_range(
     op: str, start: Number, end: Number, step: Number, dtype: DTypeLike
 ) -> tuple[Any, Any, Any]:
     """Return start, end and step of a range; a single bound is its end."""
-    start, end, step = (scalar_of(op, bound) for bound in (start, end, step))
-    if any(isinstance(bound, complex) for bound in (start, end, step)):
-        raise DTypeError(op, "complex numbers have no order")
+    if not start.__class__ is step.__class__ is int or (
+        end is not None and end.__class__ is not int
+    ):
+        start, end, step = (scalar_of(op, bound) for bound in (start, end, step))
+        if any(isinstance(bound, complex) for bound in (start, end, step)):
+            raise DTypeError(op, "complex numbers have no order")
     if end is None:
         start, end = 0, start
     if not math.isfinite(start) or not math.isfinite(end):
@@ -475,7 +479,8 @@ def make_like(
     """
     array = input._array if isinstance(input, Tensor) else input
     array = np.asarray(array) if isinstance(array, np.generic) else array
-    if hasattr(input, "make_empty") and make == "zeros":  # a sparse tensor: nothing is stored
+    is_plain = input.__class__ in PLAIN_TENSORS
+    if not is_plain and make == "zeros" and hasattr(input, "make_empty"):  # a sparse tensor
         return input.make_empty(dtype, device, requires_grad)
     backend = backends.of(array) if device is None else backend_for(device)
     array_dtype = array.dtype if dtype is None else dtypes.array_type(dtype)
@@ -494,7 +499,7 @@ def make_like(
         lambda shape: build(shape, *args, dtype=array_dtype), array.shape, order
     )
     output = recorded(make, (array.shape, *args), {}, wrap_new(result_array, requires_grad))
-    if input.__class__ not in PLAIN_TENSORS:
+    if not is_plain:
         if hasattr(input, "same_layout"):  # a DTensor: `array` is its local part
             return input.same_layout(output)
         output = cast_to_class(result_class([input]) or Tensor, output)

@@ -87,14 +87,15 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             {"input": str(input.dtype), "source": str(source.dtype)},
         )  # fmt: skip
     shape = broadcast_shapes(input.shape, mask.shape)
-    full_mask = expand(mask, shape)
+    full_mask = mask if mask.shape == shape else expand(mask, shape)
     count = int(full_mask.sum())
     if source.numel() < count:
         raise ShapeError(
             "masked_scatter", f"the mask is true {count} times, more often than source has numbers",
             {"mask": tuple(mask.shape), "source": tuple(source.shape)},
         )  # fmt: skip
-    return index_put(expand(input, shape), (full_mask,), reshape(source, (-1,))[:count])
+    target = input if input.shape == shape else expand(input, shape)
+    return index_put(target, (full_mask,), reshape(source, (-1,))[:count])
 
 
 @with_inplace_form

@@ -111,10 +111,18 @@ def apply_integers(array: Array, index: Index) -> tuple[Array, Index]:
 
     Next to arrays NumPy would treat an integer as an array too, and move axes.
     """
-    if not isinstance(index, tuple) or not any(getattr(part, "ndim", 0) for part in index):
+    if not isinstance(index, tuple):
+        return array, index
+    has_array = has_integer = False
+    for part in index:  # a loop: generators of `any` take longer, at each backward of an index
+        if getattr(part, "ndim", 0):
+            has_array = True
+        elif isinstance(part, int) and not isinstance(part, bool):
+            has_integer = True
+    if not has_array:
         return array, index
     index = drop_empty_ellipsis(index, array.ndim)
-    if not any(isinstance(part, int) and not isinstance(part, bool) for part in index):
+    if not has_integer:
         return array, index
     first: list[Any] = []
     rest: list[Any] = []
@@ -137,7 +145,10 @@ def is_mask(part: object) -> bool:
 
 def drop_empty_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     """Drop a `...` that stands for no axis: NumPy would treat the arrays as separated by it."""
-    if not any(part is Ellipsis for part in index):
+    for part in index:
+        if part is Ellipsis:
+            break
+    else:
         return index
     indexed_axes = 0
     for part in index:
@@ -282,7 +293,10 @@ index_put_forward.vjp(input=lambda g, index: getitem(g, as_index(index)), latex=
 def can_repeat(index: Index) -> bool:
     """Return True if an index can select an element twice: only integer arrays can."""
     parts = index if isinstance(index, tuple) else (index,)
-    return any(getattr(part, "ndim", 0) and part.dtype.kind in "iu" for part in parts)
+    for part in parts:  # noqa: SIM110  (the generator of `any` takes longer)
+        if getattr(part, "ndim", 0) and part.dtype.kind in "iu":
+            return True
+    return False
 
 
 def _getitem(self: Tensor, index: Index) -> Tensor:

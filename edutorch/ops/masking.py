@@ -57,7 +57,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
             hint="use mask.bool(), or a comparison such as x > 0",
         )  # fmt: skip
     shape = broadcast_shapes(input.shape, mask.shape)
-    return getitem(expand(input, shape), as_index(expand(mask, shape)))
+    input, mask = (x if x.shape == shape else expand(x, shape) for x in (input, mask))
+    return getitem(input, as_index(mask))
 
 
 def where(

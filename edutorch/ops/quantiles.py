@@ -24,7 +24,7 @@ from .from_data import tensor
 from .gather_scatter import gather
 from .reduction import share_evenly, sum
 from .shape import atleast_1d, movedim
-from .sorting import has_nan, order_index, pick, sort
+from .sorting import sort
 
 __all__ = ["median", "nanmedian", "nanquantile", "quantile"]
 
@@ -167,10 +167,6 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     n = rows.shape[axis]
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
-    index = order_index(rows, (n - 1) // 2, axis)
-    if index is not None:
-        values_indices = pick(rows, axis, index, keepdim and input.ndim > 0)
-        return getattr(return_types, name)(*values_indices)
     ordered = sort(rows, axis)
     valid_count = sum(~isnan(rows), axis, True)
     position = (valid_count - 1).clamp(min=0) // 2
@@ -192,7 +188,8 @@ def median_forward(xp: Namespace, input: Array, skips_nan: bool) -> Array:
         return xp.full((), empty_median(input.dtype)).astype(input.dtype)
     sortable = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
     flat = sortable.reshape(-1)
-    if flat.__class__ is ndarray and flat.dtype.kind in "fiu" and not has_nan(flat):
+    is_plain = flat.__class__ is ndarray and flat.dtype.kind in "fiu"
+    if is_plain and not xp.any(xp.isnan(flat)):  # a partition is enough
         middle = (flat.size - 1) // 2
         return xp.partition(flat, middle)[middle].astype(input.dtype)
     ordered = xp.sort(flat)

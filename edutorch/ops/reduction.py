@@ -85,7 +85,8 @@ def accumulate_sum(xp: Namespace, input: Array, dim: Dims, keepdim: bool) -> Arr
     if input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
         y = xp.sum(input, axis=dim, keepdims=keepdim, dtype="float32")
         return y.astype(input.dtype)
-    return xp.sum(input, axis=dim, keepdims=keepdim, dtype=sum_dtype(input, None))
+    add = xp.add.reduce if input.__class__ is ndarray else xp.sum  # which takes 2 µs more
+    return add(input, axis=dim, keepdims=keepdim, dtype=sum_dtype(input, None))
 
 
 sum.vjp(input=lambda g, input_shape: expand(g, input_shape), latex=r"g\ \text{to each}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import count_nonzero, flatnonzero, isnan, moveaxis, ndarray, partition
+from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 
 from .. import backends
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
@@ -17,7 +17,6 @@ from ..core.shapes import normal_dim
 from ..core.tensor import LEAF, Tensor, wrap
 from ..dtypes import bfloat16
 from ..errors import ShapeError, refuse_complex
-from ..modes import DEFAULT, NO_GRAD, current
 from .comparison import refuse_bools
 from .gather_scatter import gather, index_along
 from .indexing import index_put_forward
@@ -262,42 +261,11 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
         raise ShapeError(
             "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    index = order_index(input, k - 1, dim)
-    if index is not None:
-        return return_types.kthvalue(*pick(input, dim, index, keepdim))
     ordered = sort(input, dim)
     if not input.ndim:
         return return_types.kthvalue(*ordered)
     parts = (narrow(part, dim, k - 1, 1) for part in ordered)
     return return_types.kthvalue(*(part if keepdim else part.squeeze(dim) for part in parts))
-
-
-def order_index(input: Tensor, position: int, dim: int) -> Tensor | None:
-    """Return the indices of the elements at a position of the sorted order along `dim`.
-
-    It takes a partition instead of a sort. None where the order has NaN, or a capture needs the
-    ops of the sort.
-    """
-    x = input._array
-    if x.__class__ is not ndarray or not x.ndim or x.dtype.kind not in "fiu":
-        return None
-    modes = current()
-    if (modes is not DEFAULT and modes is not NO_GRAD) or has_nan(x):
-        return None
-    axis = dim % x.ndim
-    order = x.argpartition(position, axis)
-    return wrap(order[(slice(None),) * axis + (slice(position, position + 1),)].copy())
-
-
-def has_nan(array: Array) -> bool:
-    """Return True if an array of the host, of real numbers, has a NaN."""
-    return array.dtype.kind == "f" and bool(isnan(array).any())
-
-
-def pick(input: Tensor, dim: int, index: Tensor, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """Return the elements at an index of size 1 along `dim`, and the index."""
-    values = gather(input, dim, index)
-    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
 # Unique values -------------------------------------------------------------------------------

@@ -177,6 +177,8 @@ def matrix_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
 
 def empty_in_order_of(x: Array, shape: tuple[int, ...]) -> Any:
     """Return an uninitialized array whose axes have the same order in memory as those of `x`."""
+    if x.flags.c_contiguous:
+        return np.empty(shape, x.dtype)
     order = memory_order(x)
     y = np.empty([shape[axis] for axis in order], x.dtype)
     return y.transpose([order.index(axis) for axis in range(x.ndim)])
@@ -185,10 +187,11 @@ def empty_in_order_of(x: Array, shape: tuple[int, ...]) -> Any:
 def prepare_operands(*arrays: Array) -> list[Any] | None:
     """Return operands whose rows BLAS can read, or None for what is left to the definition."""
     dtype = arrays[0].dtype
-    if dtype not in (np.float32, np.float64) or any(array.dtype != dtype for array in arrays):
+    if dtype.char not in "fd":
         return None
-    if not all(array.size for array in arrays):
-        return None
+    for array in arrays:
+        if array.dtype != dtype or not array.size:
+            return None
     return [
         array if has_contiguous_rows(array) else np.ascontiguousarray(array) for array in arrays
     ]

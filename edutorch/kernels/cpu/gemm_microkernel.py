@@ -54,10 +54,10 @@ def gemm_addresses() -> GemmAddresses | None:
 
 def gemm_address(dtype: np.dtype) -> int | None:
     """Return the address for `gemm` on arrays of a dtype; None if there is none."""
-    address_pair = gemm_addresses()
-    if address_pair is None or dtype not in (np.float32, np.float64):
+    library, char = blas(), np.dtype(dtype).char
+    if library is None or char not in "fd":
         return None
-    return address_pair.sgemm if dtype == np.float32 else address_pair.dgemm
+    return library.sgemm if char == "f" else library.dgemm
 
 
 def product(float_type: types.Float | None) -> Callable[..., Any]:

@@ -195,14 +195,14 @@ def parameter_rows(
     input: Array, weight: Array | None, bias: Array | None, size: int
 ) -> list[np.ndarray] | None:
     """Return weight and bias as 1-D arrays, ones and zeros if absent; None if unsupported."""
-    if not input.size or not are_contiguous_floats(
-        (input, *(array for array in (weight, bias) if array is not None))
-    ):
-        return None
     # Ones and zeros, so that one kernel serves layers with and without parameters.
-    rows = [np.ones(size, input.dtype) if weight is None else weight.reshape(-1)]
-    rows.append(np.zeros(size, input.dtype) if bias is None else bias.reshape(-1))
-    return rows if all(row.size == size for row in rows) else None
+    weight = np.ones(size, input.dtype) if weight is None else weight
+    bias = np.zeros(size, input.dtype) if bias is None else bias
+    if not input.size or not weight.size == bias.size == size:
+        return None
+    if not are_contiguous_floats((input, weight, bias)):
+        return None
+    return [weight.reshape(-1), bias.reshape(-1)]
 
 
 def channel_parameters(

@@ -6,6 +6,7 @@ along an axis of n elements, window i of m spans from ⌊i·n/m⌋ to ⌈(i+1)·
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from ...backends.numpy import Array, Namespace
 from ...core.composed import recorded_as
 from ...core.error_messages import check_memory
 from ...core.shapes import as_int
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, wrap
 from ...errors import ShapeError
 from ...modes import no_grad
 from ...ops import argmax, cat, flip, gather, index_select, mean, narrow, reshape, tensor, where
@@ -46,6 +47,8 @@ class TapTable(NamedTuple):
     outputs: int
     width: int
     is_gather: bool
+
+    __hash__, __eq__ = object.__hash__, object.__eq__  # a table is itself alone: see `host_taps`
 
     @classmethod
     def from_taps(cls, taps: Taps) -> TapTable:
@@ -122,13 +125,36 @@ FEW_TAPS = 4
 of 16-bit floats is rounded only once, so these are summed.)"""
 
 
+@functools.lru_cache(maxsize=64)
+def host_taps(table: TapTable, dtype: numpy.dtype[Any], trailing: int) -> list[tuple[Any, Tensor]]:
+    """Return the positions and the weights of each tap, kept for the next call.
+
+    Args:
+        trailing: how many axes the weights broadcast over, behind their own.
+    """
+    shape = (table.outputs,) + (1,) * trailing
+    taps = []
+    for tap in range(table.width):
+        weights = table.weights[tap :: table.width].astype(dtype).reshape(shape)
+        taps.append((numpy.ascontiguousarray(table.positions[tap :: table.width]), wrap(weights)))
+    return taps
+
+
 def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
     """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
     positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
     if input._array.__class__ is not numpy.ndarray and backends.of(input._array).kernels:
         return resample_axis(input, axis, WindowSums.from_table(table, input.shape[axis]))
+    on_host = input._array.__class__ is numpy.ndarray
     if table.is_gather:
-        return index_select(input, axis, tensor(positions, device=device))
+        index = positions if on_host else tensor(positions, device=device)
+        return index_select(input, axis, index)
+    if on_host and width <= FEW_TAPS and input.element_size() >= 4:
+        taps = host_taps(table, input._array.dtype, input.ndim - axis - 1)
+        y, *others = (index_select(input, axis, index) * weights for index, weights in taps)
+        for values in others:
+            y = y + values
+        return y
     leading, trailing = input.shape[:axis], input.shape[axis + 1 :]
     weights = tensor(table.weights, dtype=input.dtype, device=device)
     weights = reshape(weights, (outputs, width) + (1,) * len(trailing))
@@ -169,6 +195,10 @@ def resolve_output_size(op: str, rank: int, input: Tensor, output_size: OutputSi
     if 0 in input.shape[-rank:]:
         raise ShapeError(op, "only the batch may be empty", {"input": tuple(input.shape)})
     sizes: Any = output_size
+    if sizes.__class__ is int and sizes > 0:
+        shape = (*input._array.shape[:-rank], *(sizes,) * rank)
+        check_memory(op, shape, input._array.dtype, backends.of(input._array).xp)
+        return (sizes,) * rank
     if sizes is None or sizes.__class__ is int:
         sizes = (sizes,) * rank
     elif not hasattr(sizes, "__len__") or (

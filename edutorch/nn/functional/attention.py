@@ -168,13 +168,21 @@ def has_half_attention(query: Tensor) -> bool:
 
 def can_use_sdpa_op(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether the fused op applies: equal batch axes, and no autocast."""
-    batch = query.shape[:-2]
-    return key.shape[:-2] == batch == value.shape[:-2] and current().autocast is None
+    batch = query._array.shape[:-2]
+    same = key._array.shape[:-2] == batch == value._array.shape[:-2]
+    return same and current().autocast is None
 
 
 def check_arguments(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, gqa: bool
 ) -> None:
+    q, k, v = query._array, key._array, value._array
+    is_usual = mask is None and not gqa and q.dtype == k.dtype == v.dtype
+    if (
+        is_usual and q.ndim == k.ndim == v.ndim > 1
+        and q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]
+    ):  # fmt: skip
+        return
     op = "scaled_dot_product_attention"
     tensors = {"query": query, "key": key, "value": value}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

@@ -309,6 +309,8 @@ def batch_norm(
     if not count:  # an empty batch changes no average; the parameters get gradients of 0
         return affine_by_channel(input, weight, bias) + 0
     y, batch_mean, variance = native_batch_norm(input, weight, bias, eps)
+    if running_mean is None and running_var is None:
+        return y
     with no_grad():
         if running_mean is not None:
             running_mean.lerp_(batch_mean.to(running_mean.dtype), momentum)

@@ -366,7 +366,7 @@ def avg_pool_nd(
     step = resolve_stride(stride, kernel, name)
     border = expand_setting(padding, rank, name)
     y = avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
-    if y.dtype is not input.dtype and not input.is_floating_point():
+    if y._array.dtype != input._array.dtype and not input.is_floating_point():
         return trunc(y).to(input.dtype)  # integer tensors keep their dtype, as in PyTorch
     return y
 

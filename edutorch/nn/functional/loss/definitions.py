@@ -50,9 +50,9 @@ def nll_loss(
         losses = xp.where(factor == 0, 0, losses)  # an ignored -inf counts 0, not NaN
     if reduction == "none":
         return losses
-    total = losses.sum()
+    total = xp.add.reduce(losses, axis=None)
     mean = total if reduction == "sum" else total / total_weight(factor, target)
-    return mean.astype(input.dtype)
+    return mean if mean.dtype == input.dtype else mean.astype(input.dtype)
 
 
 @layer(dtypes="f", public="nll_loss", accumulates=True, node="NllLossBackwardBackward0")
