@@ -18,6 +18,7 @@ PARTS = {
     "scaling": "how time grows with batch, width, depth and length",
     "memory": "the peak memory of a training step",
     "import": "the cost of `import edutorch`",
+    "first": "the first call of an op, with no kernel made before",
     "engines": "the cost of a layout, by Graphviz engine",
     "live": "the cost of watching a loop",
     "gpu": "training steps on a GPU",
@@ -37,6 +38,7 @@ ROUNDS = {
     "train": 15,
     "chains": 9,
     "import": 11,
+    "first": 3,
     "engines": 12,
     "gpu": 7,
     "transforms": 9,
@@ -63,7 +65,7 @@ def arguments() -> argparse.Namespace:
         part = commands.add_parser(name, help=help_)
         if name in ROUNDS:
             part.add_argument("--rounds", type=int, default=ROUNDS[name])
-        if name in ("overhead", "train", "chains", "compiled", "gpu", "calls"):
+        if name in ("overhead", "train", "chains", "compiled", "gpu", "calls", "first"):
             part.add_argument("--only", nargs="+", metavar="KEY", default=argparse.SUPPRESS)
         if name in ("train", "chains", "compiled"):
             part.add_argument("--peers", nargs="+", metavar="PEER", help="see peers.py")

@@ -160,6 +160,6 @@ def kernel_for(text: KernelText, wait: bool = False) -> Kernel:
 
 def wait_for_all() -> None:
     """Wait until every requested kernel is compiled."""
-    compiler.start()  # a forked process has no thread of its own yet
+    compiler.hurry()  # a forked process has no thread of its own yet, too
     for kernel in list(_kernels.values()):
         kernel.done.wait()

@@ -156,6 +156,7 @@ class Lowered:
 
     def wait(self) -> Lowered:
         """Wait until all kernels are compiled."""
+        kernel_cache.compiler.hurry()
         for kernel in self._kernels.values():
             kernel.done.wait()
         return self

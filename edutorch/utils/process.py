@@ -149,6 +149,11 @@ def keep_freed_memory() -> bool:
 # The thread that compiles ------------------------------------------------------------------------
 
 
+START_SECONDS = 0.1
+"""An idle worker begins so long after a job was submitted. It computes in Python, and each NumPy
+call of the program that submitted it would wait for the GIL; until then its own call is done."""
+
+
 class BackgroundWorker:
     """A background thread that runs jobs in order, so that nobody waits.
 
@@ -172,6 +177,7 @@ class BackgroundWorker:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._available = threading.Semaphore(len(self._jobs))
+        self._hurry = threading.Event()
         self._thread: threading.Thread | None = None
 
     def _reset_after_fork(self) -> None:
@@ -191,6 +197,11 @@ class BackgroundWorker:
         self._available.release()
         self.start()
 
+    def hurry(self) -> None:
+        """Begin at once from now on: somebody waits for a job."""
+        self._hurry.set()
+        self.start()
+
     def start(self) -> None:
         """Start the thread if it is not running, as in a forked process."""
         with self._lock:
@@ -199,8 +210,12 @@ class BackgroundWorker:
                 self._thread.start()
 
     def _run(self) -> None:
+        is_idle = True
         while True:
-            self._available.acquire()
+            if is_idle or not self._available.acquire(blocking=False):
+                self._available.acquire()
+                self._hurry.wait(START_SECONDS)
+            is_idle = False
             self._busy = True
             try:
                 self._jobs[0]()
