@@ -34,7 +34,19 @@ PICKS = {
     "max": lambda x, d: x.max(d)[0], "min": lambda x, d: x.min(d, keepdim=True)[0],
     "x[..., index]": lambda x, d: x[(*[slice(None)] * d, index_like(x, d).reshape(-1)[:700] - 1)],
 }  # fmt: skip
-FUNCTIONS = SCANS | PICKS
+SORTS = {
+    "sort": lambda x, d: x.sort(d)[0], "argsort": lambda x, d: x + x.argsort(d),
+    "descending": lambda x, d: x + x.sort(d, descending=True)[1],
+    "median": lambda x, d: x.median(d)[0],
+    "index of median": lambda x, d: x + x.median(d, keepdim=True)[1],
+    "nanmedian": lambda x, d: x.nanmedian(d)[0], "median of all": lambda x, d: x.median(),
+    "kthvalue": lambda x, d: x.kthvalue(x.shape[d] // 2 + 1, d)[0],
+    "index of kthvalue": lambda x, d: x + x.kthvalue(x.shape[d], d, keepdim=True)[1],
+    "topk": lambda x, d: x.topk(min(3, x.shape[d]), d)[0],
+    "indices of topk": lambda x, d: x.narrow(d, 0, 1) + x.topk(1, d, largest=False)[1],
+    "quantile": lambda x, d: x.quantile(0.3, d),
+}  # fmt: skip
+FUNCTIONS = SCANS | PICKS | SORTS
 
 
 def special(shape, dtype):

@@ -185,10 +185,8 @@ def gather_along(input: Array, dim: int, index: Any) -> np.ndarray | None:
     shape = split_at_axis(index.shape, dim)
     y, errors = np.empty(shape, x.dtype), np.zeros(1, np.int64)
     rows = x.reshape(split_at_axis(x.shape, dim))
-    parallel_for(
-        gather_kernel(), shape[0] * -(-shape[1] * shape[2] // CHUNK), rows, index.reshape(shape), y, errors,
-        work=index.size,
-    )  # fmt: skip
+    units = shape[0] * -(-shape[1] * shape[2] // CHUNK)
+    parallel_for(gather_kernel(), units, rows, index.reshape(shape), y, errors, work=index.size)
     return None if errors[0] else y.view(input.dtype).reshape(index.shape)
 
 

@@ -163,6 +163,15 @@ def cumprod_gradient(start, stop, g, x, grad_input):
                 running[j] *= row[j]
 
 
+@njit(forceinline=True)
+def can_divide(products):
+    """Whether all products can be divided by one of their factors."""
+    result = True
+    for j in range(products.size):
+        result &= SMALLEST < abs(products[j]) < np.inf
+    return result
+
+
 @njit
 def multiply_others(gradient, row, out):
     """The gradient times the product of all other elements of a row."""
@@ -202,11 +211,9 @@ def prod_gradient(start, stop, g, x, grad_input):
             for j in range(width):
                 running[j] *= row[j]
         gradient = g[block, 0, left : left + width]
-        divides = True
-        for j in range(width):
-            divides &= SMALLEST < abs(running[j]) < np.inf
-            running[j] *= gradient[j]
-        if divides:
+        if can_divide(running[:width]):
+            for j in range(width):
+                running[j] *= gradient[j]
             for k in range(n):
                 row = x[block, k, left : left + width]
                 out = grad_input[block, k, left : left + width]

@@ -43,6 +43,9 @@ TILE = 64
 CHUNK = 4096
 """Rows are divided among threads in units of so many elements."""
 
+SMALL = 4096
+"""NumPy copies fewer elements before a plan is made."""
+
 BYTES = {1, 2, 4, 8}
 
 
@@ -163,9 +166,10 @@ def copy_kernel() -> Any:
 
 def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Do `target[...] = source`, of one shape and dtype, and return `target`."""
-    axes, size = joined_axes(source, target), target.itemsize
-    if not source.size:
+    if source.size < SMALL:
+        target[...] = source
         return target
+    axes, size = joined_axes(source, target), target.itemsize
     if len(axes) > AXES or size not in BYTES or source.dtype.hasobject:
         target[...] = source
         return target
@@ -197,7 +201,7 @@ def joined_axes(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, 
         if joined and joined[-1][1] == step * length and joined[-1][2] == apart * length:
             length *= joined.pop()[0]
         joined.append((length, step, apart))
-    return joined or [(1, 0, target.itemsize)]
+    return joined
 
 
 def is_plain(*arrays: Array) -> bool:
