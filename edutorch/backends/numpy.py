@@ -13,7 +13,7 @@ from .kernel_registry import slot
 from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
-TAKE_AT = slot("TAKE_AT")
+TAKE_AT, COPY = slot("TAKE_AT"), slot("COPY")
 ROW_STATISTICS = slot("ROW_STATISTICS")
 
 Array = Annotated[Any, "Array"]
@@ -181,6 +181,14 @@ def take_at(array: Array, index: Any) -> Any:
     if array.__class__ is np.ndarray and array.size >= TAKE_AT.min_size:
         taken = TAKE_AT(array, index)
     return array[index] if taken is None else taken
+
+
+def copy_row_major(array: Array) -> Any:
+    """Return a copy in row-major order, such as of the transpose of a gradient."""
+    copied = None
+    if array.__class__ is np.ndarray and array.size >= COPY.min_size:
+        copied = COPY(array)
+    return array.copy() if copied is None else copied
 
 
 def owner(array: np.ndarray) -> np.ndarray:

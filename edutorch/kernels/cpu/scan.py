@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from ... import ops
 from ...backends.numpy import Array
@@ -23,6 +23,7 @@ from ...ops import cumulative
 from .jit import (
     ARRAY_3D,
     BOOL,
+    INT64_3D,
     are_contiguous_floats,
     compile_kernel,
     contiguous_gradient,
@@ -42,11 +43,6 @@ ROW_BAND = 4
 
 SMALLEST = 1e-290
 """A product from here on can be divided by one of its factors; below, digits are lost."""
-
-
-def INT64_3D(dtype: Any) -> Any:
-    """A contiguous array of three axes of int64."""
-    return types.int64[:, :, ::1]
 
 
 def scan(start, stop, x, y, is_product, backwards):

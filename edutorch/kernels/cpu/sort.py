@@ -22,7 +22,16 @@ from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
 from ...ops import quantiles, sorting
 from ...settings import get_num_threads
-from .jit import ARRAY_1D, ARRAY_2D, BOOL, INT64, INT64_1D, are_contiguous_floats, compile_kernel
+from .jit import (
+    ARRAY_1D,
+    ARRAY_2D,
+    BOOL,
+    INT64,
+    INT64_1D,
+    INT64_2D,
+    are_contiguous_floats,
+    compile_kernel,
+)
 from .parallel import parallel_for
 from .scan import is_axis
 from .strided_copy import copy_into, copy_kernel
@@ -42,11 +51,6 @@ LOW_BITS, SIGN, MAGNITUDE, INFINITY = 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x7F80
 def UINT64_2D(dtype: Any) -> Any:
     """A contiguous array of two axes of uint64."""
     return types.uint64[:, ::1]
-
-
-def INT64_2D(dtype: Any) -> Any:
-    """A contiguous array of two axes of int64."""
-    return types.int64[:, ::1]
 
 
 def on_threads(function: Callable[[np.ndarray], object], rows: np.ndarray) -> None:
