@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from ... import backends, dtypes
 from ...backends.kernel_registry import run_on_device, slot
 from ...backends.pending_checks import check_later
@@ -76,6 +78,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         y = backend.on_card(run_on_device, backend.kernels, "ONE_HOT", tensor.numel(), values)
         if y is not None:
             return wrap(y)
+    if backend is backends.CPU:
+        positions = numpy.arange(classes.size)
+        vectors = numpy.zeros((classes.size, num_classes), numpy.int64)
+        vectors[positions, classes.reshape(-1)] = 1
+        return wrap(vectors.reshape(*classes.shape, num_classes))
     if num_classes > tensor.numel():  # few of the rows of a large identity are wanted
         return (unsqueeze(tensor, -1) == arange(num_classes, device=tensor.device)).long()
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
