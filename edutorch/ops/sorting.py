@@ -301,9 +301,12 @@ def unique(
     refuse_complex("unique", input=input)
     xp, array = backends.of(input._array).xp, input._array
     if dim is None:
+        if not (return_inverse or return_counts):  # NumPy does not sort NaN of bfloat16
+            values = xp.unique(to_float32(array), equal_nan=False)
+            return wrap(values.astype(array.dtype))
         values, inverse, counts = xp.unique(
             to_float32(array), return_inverse=True, return_counts=True, equal_nan=False
-        )  # NumPy does not sort NaN of bfloat16
+        )
         values = values.astype(array.dtype)
         inverse = inverse.reshape(array.shape)
     else:
