@@ -13,7 +13,7 @@ from .kernel_registry import slot
 from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
-TAKE_AT = slot("TAKE_AT")
+TAKE_AT, COPY = slot("TAKE_AT"), slot("COPY")
 ROW_STATISTICS = slot("ROW_STATISTICS")
 
 Array = Annotated[Any, "Array"]
@@ -194,6 +194,14 @@ def broadcast_strides(array: np.ndarray, shape: tuple[int, ...]) -> list[int] | 
             return None
         strides.append(step if size == wanted else 0)
     return strides
+
+
+def copy_row_major(array: Array) -> Any:
+    """Return a copy in row-major order, such as of the transpose of a gradient."""
+    copied = None
+    if array.__class__ is np.ndarray and array.size >= COPY.min_size:
+        copied = COPY(array)
+    return array.copy() if copied is None else copied
 
 
 def owner(array: np.ndarray) -> np.ndarray:

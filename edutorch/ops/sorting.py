@@ -7,6 +7,7 @@ from typing import Any
 from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 
 from .. import backends
+from ..backends.kernel_registry import Slot, slot
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import as_method, name_node, recorded_as, takes_out, write_into
@@ -28,6 +29,17 @@ __all__ = [
     "argsort", "kthvalue", "max", "min", "mode", "msort", "sort", "topk", "unique",
     "unique_consecutive",
 ]  # fmt: skip
+
+
+KTH_INDEX, TOPK_INDEX = slot("KTH_INDEX"), slot("TOPK_INDEX")
+"""Kernels that find the index of the k-th smallest element along an axis, of the k largest ones."""
+
+
+def find_index(slot: Slot, input: Tensor, *settings: Any) -> Tensor | None:
+    """Return the indices that a kernel finds; None: there is none for this tensor."""
+    x = input._array
+    index = slot(x, *settings) if isinstance(x, ndarray) and x.ndim and x.size else None
+    return None if index is None else wrap(index)
 
 
 def scatter_gradient(
@@ -199,6 +211,9 @@ def topk(
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
+    indices = find_index(TOPK_INDEX, input, k, dim, largest)
+    if indices is not None:
+        return return_types.topk(gather(input, dim, indices), indices)
     candidates = partial_topk(input, k, dim, largest)
     if candidates is not None:
         values, order = sort(gather(input, dim, candidates), dim, largest)
@@ -261,6 +276,11 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
         raise ShapeError(
             "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
+    index = find_index(KTH_INDEX, input, k - 1, dim, False)
+    if index is not None:
+        values = gather(input, dim, index)
+        parts = (part if keepdim else part.squeeze(dim) for part in (values, index))
+        return return_types.kthvalue(*parts)
     ordered = sort(input, dim)
     if not input.ndim:
         return return_types.kthvalue(*ordered)
@@ -286,9 +306,12 @@ def unique(
     refuse_complex("unique", input=input)
     xp, array = backends.of(input._array).xp, input._array
     if dim is None:
+        if not (return_inverse or return_counts):  # NumPy does not sort NaN of bfloat16
+            values = xp.unique(to_float32(array), equal_nan=False)
+            return wrap(values.astype(array.dtype))
         values, inverse, counts = xp.unique(
             to_float32(array), return_inverse=True, return_counts=True, equal_nan=False
-        )  # NumPy does not sort NaN of bfloat16
+        )
         values = values.astype(array.dtype)
         inverse = inverse.reshape(array.shape)
     else:

@@ -11,7 +11,7 @@ import edutorch as torch
 from edutorch.backends import reference_only
 from edutorch.kernels.cpu.strided_copy import copy_into
 
-SHAPES = [(600,), (5, 130), (130, 5), (3, 9, 31), (2, 300, 1), (7, 40, 3)]
+SHAPES = [(600,), (5, 130), (130, 5), (3, 9, 30), (2, 300, 1), (7, 40, 3), (300, 230)]
 
 
 def index_like(x, dim):
@@ -20,7 +20,7 @@ def index_like(x, dim):
 
 
 SCANS = {
-    "cumsum": torch.cumsum, "cumprod": torch.cumprod, "logcumsumexp": torch.logcumsumexp,
+    "cumsum": torch.cumsum, "cumprod": torch.cumprod,
     "cummax": lambda x, d: torch.cummax(x, d)[0], "cummin": lambda x, d: torch.cummin(x, d)[0],
     "indices of cummax": lambda x, d: x + torch.cummax(x, d)[1], "prod": torch.prod,
     "prod of all": lambda x, d: x.prod(),
@@ -34,7 +34,28 @@ PICKS = {
     "max": lambda x, d: x.max(d)[0], "min": lambda x, d: x.min(d, keepdim=True)[0],
     "x[..., index]": lambda x, d: x[(*[slice(None)] * d, index_like(x, d).reshape(-1)[:700] - 1)],
 }  # fmt: skip
-FUNCTIONS = SCANS | PICKS
+SORTS = {
+    "sort": lambda x, d: x.sort(d)[0], "argsort": lambda x, d: x + x.argsort(d),
+    "descending": lambda x, d: x + x.sort(d, descending=True)[1],
+    "median": lambda x, d: x.median(d)[0],
+    "index of median": lambda x, d: x + x.median(d, keepdim=True)[1],
+    "nanmedian": lambda x, d: x.nanmedian(d)[0], "median of all": lambda x, d: x.median(),
+    "kthvalue": lambda x, d: x.kthvalue(x.shape[d] // 2 + 1, d)[0],
+    "index of kthvalue": lambda x, d: x + x.kthvalue(x.shape[d], d, keepdim=True)[1],
+    "topk": lambda x, d: x.topk(min(3, x.shape[d]), d)[0],
+    "indices of topk": lambda x, d: x.narrow(d, 0, 1) + x.topk(1, d, largest=False)[1],
+    "quantile": lambda x, d: x.quantile(0.3, d),
+}  # fmt: skip
+OTHERS = {
+    "argmax": lambda x, d: x + x.argmax(d, keepdim=True), "norm": lambda x, d: x.norm(dim=d),
+    "flip": lambda x, d: x.flip(d), "roll": lambda x, d: x.roll((5, -3), (d, 0))
+    if d else x.roll(7), "repeat": lambda x, d: x.repeat(2, *[3] * x.ndim),
+    "tril": lambda x, d: torch.tril(x.reshape(-1, 10), 2 * d - 3),
+    "triu": lambda x, d: torch.triu(x.reshape(-1, 10), 2 * d - 3),
+    "transposed": lambda x, d: x.transpose(0, d).contiguous(),
+    "reshaped": lambda x, d: x.transpose(0, d).reshape(-1),
+}  # fmt: skip
+FUNCTIONS = SCANS | PICKS | SORTS | OTHERS
 
 
 def special(shape, dtype):

@@ -25,7 +25,7 @@ from weakref import ref
 import numpy
 
 from ... import backends, dtypes
-from ...backends.numpy import Array, ArrayOrTensor
+from ...backends.numpy import Array, ArrayOrTensor, copy_row_major
 from ...errors import GradientError, warn
 from ...events import (
     GradientFlowed,
@@ -394,7 +394,7 @@ class Engine:
         if g.__class__ is RowGradient:  # there are no hooks, or it would be an array by now
             return RowGradient(g.shape, g.rows, conjugate(g.values, self.recording))
         if not self.recording and g is self.borrowed.get(leaf):
-            g = g.copy()
+            g = copy_row_major(g)
         g = conjugate(g, self.recording)
         if leaf._hooks:
             _RUNNING.engine = ref(self)

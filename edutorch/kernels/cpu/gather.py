@@ -21,13 +21,22 @@ from ...backends import numpy
 from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
 from ...ops import cumulative, gather_scatter, sorting
-from .jit import ARRAY_3D, INT64, INT64_1D, compile_kernel, split_at_axis, use_wide_vectors
+from .jit import (
+    ARRAY_3D,
+    INT64,
+    INT64_1D,
+    INT64_3D,
+    compile_kernel,
+    split_at_axis,
+    use_wide_vectors,
+)
 from .parallel import parallel_for
-from .scan import INT64_3D, is_axis
+from .scan import is_axis
 from .scatter import count_leading_slices, is_full_slice
+from .strided_copy import as_floats
 from .work_queue import claim_range
 
-__all__ = ["as_floats", "gather_along", "scatter_along"]
+__all__ = ["gather_along", "scatter_along"]
 
 Run = Callable[..., Any]
 COLUMN_BAND = 64
@@ -145,17 +154,6 @@ def select_kernel() -> Any:
     return compile_kernel(select_slices, ARRAY_3D, INT64_1D, ARRAY_3D, INT64_1D)
 
 
-FLOATS = {4: np.dtype("float32"), 8: np.dtype("float64")}
-
-
-def as_floats(array: Array) -> Any:
-    """View an array of any dtype as floats of the same size, to be moved; None: it cannot be."""
-    if array.__class__ is not np.ndarray or not array.flags.carray or array.dtype.hasobject:
-        return None
-    dtype = FLOATS.get(array.itemsize)
-    return None if dtype is None else array if array.dtype is dtype else array.view(dtype)
-
-
 def index_array(index: Any) -> Any:
     """Return an index, a tensor or an array, as a plain array."""
     return as_ndarray(getattr(index, "_array", index))
@@ -185,10 +183,8 @@ def gather_along(input: Array, dim: int, index: Any) -> np.ndarray | None:
     shape = split_at_axis(index.shape, dim)
     y, errors = np.empty(shape, x.dtype), np.zeros(1, np.int64)
     rows = x.reshape(split_at_axis(x.shape, dim))
-    parallel_for(
-        gather_kernel(), shape[0] * -(-shape[1] * shape[2] // CHUNK), rows, index.reshape(shape), y, errors,
-        work=index.size,
-    )  # fmt: skip
+    units = shape[0] * -(-shape[1] * shape[2] // CHUNK)
+    parallel_for(gather_kernel(), units, rows, index.reshape(shape), y, errors, work=index.size)
     return None if errors[0] else y.view(input.dtype).reshape(index.shape)
 
 

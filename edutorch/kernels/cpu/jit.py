@@ -17,9 +17,10 @@ from numba.extending import intrinsic
 from ...backends.numpy import Array
 
 __all__ = [
-    "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "BOOL", "FLOAT64_2D", "INT64", "INT64_1D", "SCALAR",
-    "TUPLE", "ArgumentType", "are_contiguous_floats", "compile_kernel", "contiguous_gradient",
-    "contiguous_rows", "pointer", "split_at_axis", "use_wide_vectors", "writable_contiguous",
+    "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "BOOL", "FLOAT64_2D", "INT64", "INT64_1D", "INT64_2D",
+    "INT64_3D", "SCALAR", "TUPLE", "ArgumentType", "are_contiguous_floats", "compile_kernel",
+    "contiguous_gradient", "contiguous_rows", "pointer", "split_at_axis", "use_wide_vectors",
+    "writable_contiguous",
 ]  # fmt: skip
 
 ArgumentType = Callable[[Any], Any]
@@ -190,3 +191,13 @@ def split_at_axis(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 def INT64_1D(dtype: types.Float) -> Any:
     """A contiguous array of int64, whatever the dtype of the others."""
     return types.int64[::1]
+
+
+def INT64_2D(dtype: types.Float) -> Any:
+    """A contiguous array of two axes of int64."""
+    return types.int64[:, ::1]
+
+
+def INT64_3D(dtype: types.Float) -> Any:
+    """A contiguous array of three axes of int64."""
+    return types.int64[:, :, ::1]

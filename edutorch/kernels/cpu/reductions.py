@@ -23,14 +23,17 @@ from ... import ops
 from ...backends import numpy
 from ...backends.numpy import Array
 from ...dtypes import dtype as DType
-from ...ops import statistics
+from ...ops import sorting, statistics
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
+    ARRAY_3D,
     BOOL,
     FLOAT64_2D,
+    INT64_2D,
     are_contiguous_floats,
     compile_kernel,
+    split_at_axis,
     use_wide_vectors,
 )
 from .parallel import parallel_for
@@ -43,6 +46,9 @@ CHUNK = 65_536
 
 COLUMN_BAND = 16
 """The columns are divided in units of so many: in float32, they fill a cache line."""
+
+EXTREMES_BAND = 128
+"""So many columns are compared together."""
 
 SUMS_PER_ELEMENT = 8
 """Adding so many elements of adjacent columns takes as long as one element in other kernels."""
@@ -97,6 +103,35 @@ def max_rows(start, stop, x, y):
     use_wide_vectors()
     for r in range(start, stop):
         y[r] = row_max(x[r])
+
+
+def find_extremes(start, stop, x, values, indices, largest):
+    """The extremes along the middle axis and their indices; the range counts bands of columns."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, inner = x.shape[1], x.shape[2]
+    bands, best = (inner + EXTREMES_BAND - 1) // EXTREMES_BAND, np.empty(EXTREMES_BAND, x.dtype)
+    index = np.empty(EXTREMES_BAND, np.int64)
+    for unit in range(np.int64(start), np.int64(stop)):
+        block, left = unit // bands, unit % bands * EXTREMES_BAND
+        width = min(EXTREMES_BAND, inner - left)
+        best[:width], index[:width] = x[block, 0, left : left + width], 0
+        for k in range(1, n):
+            row = x[block, k, left : left + width]
+            for j in range(width):
+                value, old = row[j], best[j]
+                is_better = value > old if largest else value < old
+                replaces = is_better or (value != value and old == old)  # the first NaN stays
+                best[j] = value if replaces else old
+                index[j] = k if replaces else index[j]
+        values[block, left : left + width] = best[:width]
+        indices[block, left : left + width] = index[:width]
+
+
+@functools.cache
+def extremes_kernel() -> Any:
+    """Compile `find_extremes`."""
+    return compile_kernel(find_extremes, ARRAY_3D, ARRAY_2D, INT64_2D, BOOL)
 
 
 @functools.cache
@@ -240,6 +275,23 @@ def var() -> Run:
     return run
 
 
+@statistics.vector_norm.kernel("cpu", min_size=4096)
+def vector_norm() -> Run:
+    """Make the forward of norms: √Σ x²."""
+    chunks_kernel()
+
+    def run(
+        input: Array, ord: float, dim: int | tuple[int, ...] | None, keepdim: bool
+    ) -> np.ndarray | None:
+        rows = as_rows(input, dim) if ord == 2 else None
+        if rows is None or rows.shape[1] == 1:
+            return None
+        squares = sum_by_chunks(rows, np.zeros(len(rows), rows.dtype))
+        return cast_and_reshape(np.sqrt(squares), input, dim, keepdim)
+
+    return run
+
+
 @ops.amax.kernel("cpu", min_size=131_072)
 def amax() -> Run:
     """Make the forward of `amax`."""
@@ -252,6 +304,61 @@ def amax() -> Run:
         y = np.empty(len(rows), rows.dtype)
         parallel_for(kernel, len(rows), rows, y, work=rows.size)
         return cast_and_reshape(y, input, dim, keepdim)
+
+    return run
+
+
+def find_along(input: Array, dim: Any, largest: bool) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the extremes along an axis, and their indices. None: not along another than the last.
+
+    (NumPy searches a contiguous row with vectors.)
+    """
+    if dim.__class__ is not int or not -input.ndim <= dim < input.ndim - 1 or dim == -1:
+        return None
+    if not input.size or not are_contiguous_floats((input,)):
+        return None
+    outer, n, inner = split_at_axis(input.shape, dim)
+    values, indices = np.empty((outer, inner), input.dtype), np.empty((outer, inner), np.int64)
+    units = outer * -(-inner // EXTREMES_BAND)
+    parallel_for(
+        extremes_kernel(), units, input.reshape(outer, n, inner), values, indices, largest,
+        work=input.size,
+    )  # fmt: skip
+    return values, indices
+
+
+@sorting.minmax_dim.kernel("cpu", min_size=4096)
+def minmax_dim() -> Run:
+    """Make the forward of `max` and `min` along an axis."""
+    extremes_kernel()
+
+    def run(
+        input: Array, dim: int, keepdim: bool, largest: bool
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        pair = find_along(input, dim, largest)
+        if pair is None:
+            return None
+        values, indices = (part.reshape(shape_without(input, dim, keepdim)) for part in pair)
+        return values, indices
+
+    return run
+
+
+def shape_without(input: Array, dim: int, keepdim: bool) -> tuple[int, ...]:
+    """Return the shape of a reduction along an axis."""
+    dim %= input.ndim
+    return (*input.shape[:dim], *((1,) if keepdim else ()), *input.shape[dim + 1 :])
+
+
+@ops.argmax.kernel("cpu", min_size=4096)
+@ops.argmin.kernel("cpu", min_size=4096)
+def arg_extreme(key: str) -> Run:
+    """Make the forward of `argmax` or `argmin`."""
+    extremes_kernel()
+
+    def run(input: Array, dim: int | None, keepdim: bool) -> np.ndarray | None:
+        pair = find_along(input, dim, key == "argmax")
+        return None if pair is None else pair[1].reshape(shape_without(input, int(dim), keepdim))
 
     return run
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from ... import ops
 from ...backends.numpy import Array
@@ -23,6 +23,7 @@ from ...ops import cumulative
 from .jit import (
     ARRAY_3D,
     BOOL,
+    INT64_3D,
     are_contiguous_floats,
     compile_kernel,
     contiguous_gradient,
@@ -42,11 +43,6 @@ ROW_BAND = 4
 
 SMALLEST = 1e-290
 """A product from here on can be divided by one of its factors; below, digits are lost."""
-
-
-def INT64_3D(dtype: Any) -> Any:
-    """A contiguous array of three axes of int64."""
-    return types.int64[:, :, ::1]
 
 
 def scan(start, stop, x, y, is_product, backwards):
@@ -163,6 +159,15 @@ def cumprod_gradient(start, stop, g, x, grad_input):
                 running[j] *= row[j]
 
 
+@njit(forceinline=True)
+def can_divide(products):
+    """Whether all products can be divided by one of their factors."""
+    result = True
+    for j in range(products.size):
+        result &= SMALLEST < abs(products[j]) < np.inf
+    return result
+
+
 @njit
 def multiply_others(gradient, row, out):
     """The gradient times the product of all other elements of a row."""
@@ -202,11 +207,9 @@ def prod_gradient(start, stop, g, x, grad_input):
             for j in range(width):
                 running[j] *= row[j]
         gradient = g[block, 0, left : left + width]
-        divides = True
-        for j in range(width):
-            divides &= SMALLEST < abs(running[j]) < np.inf
-            running[j] *= gradient[j]
-        if divides:
+        if can_divide(running[:width]):
+            for j in range(width):
+                running[j] *= gradient[j]
             for k in range(n):
                 row = x[block, k, left : left + width]
                 out = grad_input[block, k, left : left + width]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...backends import numpy
+from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
 from .jit import ARRAY_1D, INT64, INT64_1D, are_contiguous_floats, compile_kernel
 from .parallel import parallel_for
@@ -74,6 +75,7 @@ def add_at() -> Callable[..., Any]:
     blocks = compile_kernel(add_in_blocks, ARRAY_1D, INT64_1D, ARRAY_1D, INT64, INT64)
 
     def run(target: Array, index: object, values: Array) -> Any:
+        target, values = as_ndarray(target), as_ndarray(values)
         if not are_contiguous_floats((target,)) or values.dtype != target.dtype:
             return None
         leading = count_leading_slices(index)
@@ -119,7 +121,7 @@ def flat_row_indices(index: object, shape: tuple[int, ...]) -> tuple[Any, tuple[
     if not parts or len(parts) > len(shape):
         return None
     indices: Any = 0
-    for part, size in zip(parts, shape, strict=False):
+    for part, size in zip(map(as_ndarray, parts), shape, strict=False):
         if part.__class__ is not np.ndarray or part.dtype.kind not in "iu" or not part.size:
             return None
         lowest = part.min()  # compiled code does not check bounds: an index outside is memory lost

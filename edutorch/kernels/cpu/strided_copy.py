@@ -24,14 +24,15 @@ import numpy as np
 from numba import carray, njit, types
 
 from ... import ops
+from ...backends import numpy
 from ...backends.numpy import Array
 from ...core.storage import make_in_order, memory_format, memory_order, preserve_format
 from ...ops import rearrange
-from .jit import UNSIGNED, pointer, use_wide_vectors
+from .jit import ARRAY_3D, BOOL, INT64, UNSIGNED, compile_kernel, pointer, use_wide_vectors
 from .parallel import parallel_for
 from .work_queue import claim_range
 
-__all__ = ["copy_into", "copy_kernel"]
+__all__ = ["as_floats", "copy_into", "copy_kernel"]
 
 Run = Callable[..., Any]
 AXES = 5
@@ -42,6 +43,9 @@ TILE = 64
 
 CHUNK = 4096
 """Rows are divided among threads in units of so many elements."""
+
+SMALL = 4096
+"""NumPy copies fewer elements before a plan is made."""
 
 BYTES = {1, 2, 4, 8}
 
@@ -163,9 +167,10 @@ def copy_kernel() -> Any:
 
 def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Do `target[...] = source`, of one shape and dtype, and return `target`."""
-    axes, size = joined_axes(source, target), target.itemsize
-    if not source.size:
+    if source.size < SMALL:
+        target[...] = source
         return target
+    axes, size = joined_axes(source, target), target.itemsize
     if len(axes) > AXES or size not in BYTES or source.dtype.hasobject:
         target[...] = source
         return target
@@ -197,12 +202,23 @@ def joined_axes(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, 
         if joined and joined[-1][1] == step * length and joined[-1][2] == apart * length:
             length *= joined.pop()[0]
         joined.append((length, step, apart))
-    return joined or [(1, 0, target.itemsize)]
+    return joined
 
 
 def is_plain(*arrays: Array) -> bool:
     """Whether these are NumPy arrays, none of a subclass."""
     return all(array.__class__ is np.ndarray for array in arrays)
+
+
+FLOATS = {4: np.dtype("float32"), 8: np.dtype("float64")}
+
+
+def as_floats(array: Array) -> Any:
+    """View an array of any dtype as floats of the same size, to be moved; None: it cannot be."""
+    if array.__class__ is not np.ndarray or not array.flags.carray or array.dtype.hasobject:
+        return None
+    dtype = FLOATS.get(array.itemsize)
+    return None if dtype is None else array if array.dtype is dtype else array.view(dtype)
 
 
 # Ops that only move elements -------------------------------------------------------------------
@@ -224,6 +240,13 @@ def clone() -> Run:
         return copy_into(y, input)
 
     return run
+
+
+@numpy.COPY.kernel("cpu", min_size=65_536)
+def copy() -> Run:
+    """Make the row-major copy of an array."""
+    copy_kernel()
+    return lambda array: copy_into(np.empty(array.shape, array.dtype), array)
 
 
 @ops.flip.kernel("cpu", min_size=16_384)
@@ -284,5 +307,64 @@ def repeat() -> Run:
         y = np.empty(sizes, input.dtype)
         copy_into(y, np.broadcast_to(source, sizes))
         return y.reshape([times * size for times, size in zip(repeats, shape, strict=True)])
+
+    return run
+
+
+@ops.reshape.kernel("cpu", min_size=65_536)
+def reshape() -> Run:
+    """Make the forward of `reshape` where it has to copy."""
+    copy_kernel()
+
+    def run(input: Array, shape: Any) -> np.ndarray | None:
+        if input.__class__ is not np.ndarray or input.flags.c_contiguous:
+            return None
+        try:
+            return input.reshape(shape, copy=False)
+        except ValueError:
+            return copy_into(np.empty(input.shape, input.dtype), input).reshape(shape)
+        except TypeError:  # an older NumPy
+            return None
+
+    return run
+
+
+def copy_triangle(start, stop, x, y, diagonal, is_lower):
+    """Copy the part of matrices on one side of a diagonal, and 0 elsewhere; the range: rows."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    rows, columns = x.shape[1], x.shape[2]
+    for unit in range(np.int64(start), np.int64(stop)):
+        matrix, r = unit // rows, unit % rows
+        row, out = x[matrix, r], y[matrix, r]
+        cut = min(max(r + diagonal + is_lower, 0), columns)
+        kept, rest = (slice(0, cut), slice(cut, columns)) if is_lower else (
+            slice(cut, columns), slice(0, cut)
+        )  # fmt: skip
+        out[kept] = row[kept]
+        out[rest] = 0
+
+
+@ops.tril.kernel("cpu", min_size=4096)
+@ops.triu.kernel("cpu", min_size=4096)
+@ops.tril.kernel("cpu", "input", min_size=4096)
+@ops.triu.kernel("cpu", "input", min_size=4096)
+def triangle(key: str) -> Run:
+    """Make the forward of `tril` or `triu`, or its rule, which is the same."""
+    kernel = compile_kernel(copy_triangle, ARRAY_3D, ARRAY_3D, INT64, BOOL)
+    is_lower = key.startswith("tril")
+
+    def run(input: Array, diagonal: int) -> np.ndarray | None:
+        x = as_floats(input)
+        if x is None or x.ndim < 2 or not x.size or diagonal.__class__ is not int:
+            return None
+        y, shape = np.empty_like(x), (-1, *x.shape[-2:])
+        diagonal = max(min(diagonal, 1 << 40), -(1 << 40))
+        matrices = x.reshape(shape)
+        parallel_for(
+            kernel, matrices.shape[0] * x.shape[-2], matrices, y.reshape(shape), diagonal,
+            is_lower, work=x.size,
+        )  # fmt: skip
+        return y.view(input.dtype)
 
     return run

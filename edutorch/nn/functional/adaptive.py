@@ -140,10 +140,22 @@ def host_taps(table: TapTable, dtype: numpy.dtype[Any], trailing: int) -> list[t
     return taps
 
 
+def has_kernel(input: Tensor) -> bool:
+    """Return True if there is a kernel for `resample_axis` of this tensor."""
+    array, slot = input._array, resample_axis.op.slot
+    if not isinstance(array, numpy.ndarray):
+        return bool(backends.of(array).kernels)
+    if slot is None or array.dtype not in ("float32", "float64"):
+        return False
+    if slot.run is None:
+        slot.request()
+    return slot.run is not None
+
+
 def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
     """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
     positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
-    if input._array.__class__ is not numpy.ndarray and backends.of(input._array).kernels:
+    if has_kernel(input):
         return resample_axis(input, axis, WindowSums.from_table(table, input.shape[axis]))
     on_host = input._array.__class__ is numpy.ndarray
     if table.is_gather:

@@ -1,0 +1,257 @@
+"""Sorts and selections of rows: what NumPy's vectorized sorts need to return indices as well.
+
+With AVX2 or AVX-512, NumPy sorts and partitions many elements at a time, but not stably and without
+their indices. So a float32 and its index become one integer of 64 bits, the float above: all are
+different, and their order is that of a stable sort. NaN is the largest, as in the definition.
+
+For one element of each row (`kthvalue`, `median`), a partition finds the value, and one more pass
+the index that a stable sort would have given it. For the few largest, the best ones so far are
+kept in order while a row is read once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from ...backends.kernel_registry import as_ndarray
+from ...backends.numpy import Array
+from ...ops import quantiles, sorting
+from ...settings import get_num_threads
+from .jit import (
+    ARRAY_1D,
+    ARRAY_2D,
+    BOOL,
+    INT64,
+    INT64_1D,
+    INT64_2D,
+    are_contiguous_floats,
+    compile_kernel,
+)
+from .parallel import parallel_for
+from .scan import is_axis
+from .strided_copy import copy_into, copy_kernel
+from .work_queue import claim_range
+
+Run = Callable[..., Any]
+MOST_KEPT = 64
+"""Up to so many of the largest elements are kept in order while a row is read."""
+
+THREAD_WORK = 65_536
+"""The elements to be sorted for which a thread is worth its start."""
+
+LOW_BITS, SIGN, MAGNITUDE, INFINITY = 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x7F800000
+"""Of the bits of a float32: all, the sign, the others, those of ∞."""
+
+
+def UINT64_2D(dtype: Any) -> Any:
+    """A contiguous array of two axes of uint64."""
+    return types.uint64[:, ::1]
+
+
+def on_threads(function: Callable[[np.ndarray], object], rows: np.ndarray) -> None:
+    """Apply a function that NumPy runs without the GIL to parts of the rows, one per thread.
+
+    (A thread of Python begins after some 50 µs; the pool of the kernels runs compiled code alone.)
+    """
+    parts = min(get_num_threads(), len(rows), rows.size // THREAD_WORK)
+    if parts < 2:
+        function(rows)
+        return
+    first, *others = np.array_split(rows, parts)
+    threads = [threading.Thread(target=function, args=(part,)) for part in others]
+    for thread in threads:
+        thread.start()
+    try:
+        function(first)
+    finally:
+        for thread in threads:
+            thread.join()
+
+
+# Whole rows -------------------------------------------------------------------------------------
+
+
+def pack_keys(start, stop, x, keys, descending):
+    """Make a key of each element: the bits of the float in the order of floats, and the index."""
+    start, stop = claim_range(start, stop)
+    for r in range(start, stop):
+        bits, row = x[r].view(np.uint32), keys[r]
+        for i in range(np.uint64(bits.size)):
+            word = np.int64(bits[i])  # in int64, as numba computes with smaller integers anyway
+            if word & MAGNITUDE > INFINITY:  # NaN
+                ordered = LOW_BITS
+            elif word == SIGN:  # -0.0 equals 0.0
+                ordered = SIGN
+            else:
+                ordered = LOW_BITS - word if word & SIGN else word + SIGN
+            if descending:
+                ordered = LOW_BITS - ordered
+            row[i] = (np.uint64(ordered) << np.uint64(32)) | i
+
+
+def unpack_keys(start, stop, x, keys, values, indices):
+    """Read the indices from sorted keys, and the elements that they belong to."""
+    start, stop = claim_range(start, stop)
+    for r in range(start, stop):
+        row = x[r]
+        for i in range(np.uint64(row.size)):
+            at = keys[r, i] & np.uint64(LOW_BITS)
+            values[r, i], indices[r, i] = row[at], at
+
+
+def as_rows(input: Array, dim: int) -> np.ndarray:
+    """Return an array with an axis as the last one, contiguous, as rows."""
+    rows = input if dim in (-1, input.ndim - 1) else np.moveaxis(input, dim, -1)
+    if not rows.flags.c_contiguous:
+        rows = copy_into(np.empty(rows.shape, rows.dtype), rows)
+    return rows.reshape(-1, rows.shape[-1])
+
+
+def from_rows(rows: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
+    """Return rows as a contiguous array whose axis `dim` they are; the inverse of `as_rows`."""
+    dim %= len(shape)
+    others = (*shape[:dim], *shape[dim + 1 :])
+    if dim == len(others):
+        return rows.reshape(*others, rows.shape[-1])
+    y = np.moveaxis(rows.reshape(*others, rows.shape[-1]), -1, dim)
+    return y if y.flags.c_contiguous else copy_into(np.empty(y.shape, y.dtype), y)
+
+
+@sorting.sort_forward.kernel("cpu", min_size=256)
+def sort_forward() -> Run:
+    """Make the forward of `sort`, of float32."""
+    copy_kernel()
+    pack = compile_kernel(pack_keys, lambda _: types.float32[:, ::1], UINT64_2D, BOOL)
+    unpack = compile_kernel(unpack_keys, ARRAY_2D, UINT64_2D, ARRAY_2D, INT64_2D)
+
+    def run(
+        input: Array, dim: int, descending: bool, stable: bool
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        if input.dtype != np.float32 or not is_axis(input, dim) or input.shape[dim] > LOW_BITS:
+            return None
+        rows = as_rows(input, dim)
+        keys = np.empty(rows.shape, np.uint64)
+        parallel_for(pack, len(rows), rows, keys, bool(descending), work=rows.size)
+        on_threads(lambda part: part.sort(1), keys)
+        values, indices = np.empty_like(rows), np.empty(rows.shape, np.int64)
+        parallel_for(unpack, len(rows), rows, keys, values, indices, work=rows.size)
+        return from_rows(values, input.shape, dim), from_rows(indices, input.shape, dim)
+
+    return run
+
+
+# One element of each row ------------------------------------------------------------------------
+
+
+def find_indices(start, stop, x, chosen, k, prefers_nan, indices):
+    """Find the index of the k-th smallest element of each row, whose value is known.
+
+    Args:
+        prefers_nan: whether in a row with NaN the first of these is meant.
+    """
+    start, stop = claim_range(start, stop)
+    for r in range(start, stop):
+        row, value = x[r], chosen[r]
+        less, missing = 0, 0
+        for i in range(np.uint64(row.size)):
+            less += row[i] < value
+            missing += row[i] != row[i]
+        is_nan = value != value or (prefers_nan and missing > 0)
+        # The number of equal elements before it, in a stable sort.
+        left = 0 if prefers_nan and missing else k - (row.size - missing if is_nan else less)
+        for i in range(np.uint64(row.size)):
+            is_equal = row[i] != row[i] if is_nan else row[i] == value
+            if is_equal:
+                if left == 0:
+                    indices[r] = i
+                    break
+                left -= 1
+
+
+@sorting.KTH_INDEX.kernel("cpu", min_size=1)
+def kth_index() -> Run:
+    """Make the index of the k-th smallest element along an axis, counted from 0."""
+    copy_kernel()
+    kernel = compile_kernel(find_indices, ARRAY_2D, ARRAY_1D, INT64, BOOL, INT64_1D)
+
+    def run(array: Array, k: int, dim: int, prefers_nan: bool) -> np.ndarray | None:
+        array = as_ndarray(array)
+        if not is_axis(array, dim):
+            return None
+        rows = as_rows(array, dim)
+        parted = rows.copy()
+        on_threads(lambda part: part.partition(k, 1), parted)
+        chosen = np.ascontiguousarray(parted[:, k])
+        indices = np.empty(len(rows), np.int64)
+        parallel_for(kernel, len(rows), rows, chosen, k, prefers_nan, indices, work=rows.size)
+        return from_rows(indices.reshape(-1, 1), array.shape, dim)
+
+    return run
+
+
+@quantiles.median_forward.kernel("cpu", min_size=256)
+def median_forward() -> Run:
+    """Make the median of all elements."""
+
+    def run(input: Array, skips_nan: bool) -> np.ndarray | None:
+        if not are_contiguous_floats((input,)):
+            return None
+        if np.isnan(input.max()):
+            return None if skips_nan else np.array(np.nan, input.dtype)
+        middle = (input.size - 1) // 2
+        return np.array(np.partition(input.reshape(-1), middle)[middle])
+
+    return run
+
+
+# The largest elements of each row ---------------------------------------------------------------
+
+
+@njit(forceinline=True)
+def precedes(value: float, other: float, largest: bool) -> bool:
+    """Whether an element comes before another one that has a lower index; NaN is the largest."""
+    if largest:
+        return value > other or (value != value and other == other)
+    return value < other or (other != other and value == value)
+
+
+def keep_best(start, stop, x, largest, indices):
+    """Find the indices of the largest (or smallest) elements of each row, in order."""
+    start, stop = claim_range(start, stop)
+    count = np.uint64(indices.shape[1])
+    best, last = np.empty(count, x.dtype), count - np.uint64(1)
+    for r in range(start, stop):
+        row, index = x[r], indices[r]
+        for i in range(np.uint64(row.size)):
+            value = row[i]
+            # At first, whatever comes fills the list.
+            if i >= count and not precedes(value, best[last], largest):
+                continue
+            at = min(i, last)
+            while at > 0 and precedes(value, best[at - np.uint64(1)], largest):
+                best[at], index[at] = best[at - np.uint64(1)], index[at - np.uint64(1)]
+                at -= np.uint64(1)
+            best[at], index[at] = value, i
+
+
+@sorting.TOPK_INDEX.kernel("cpu", min_size=1)
+def topk_index() -> Run:
+    """Make the indices of the k largest (or smallest) elements along an axis, in order."""
+    copy_kernel()
+    kernel = compile_kernel(keep_best, ARRAY_2D, BOOL, INT64_2D)
+
+    def run(array: Array, k: int, dim: int, largest: bool) -> np.ndarray | None:
+        array = as_ndarray(array)
+        if not is_axis(array, dim) or not 0 < k <= MOST_KEPT:
+            return None
+        rows = as_rows(array, dim)
+        indices = np.empty((len(rows), k), np.int64)
+        parallel_for(kernel, len(rows), rows, largest, indices, work=rows.size)
+        return from_rows(indices, array.shape, dim)
+
+    return run
