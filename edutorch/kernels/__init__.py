@@ -174,7 +174,7 @@ def formula_slots() -> list[GeneratedSlot]:
     """Return the slots of all kernels that are written from formulas and can pay."""
     slots = []
     for op in REGISTRY.values():
-        for place in (op.slot, *op.rule_slots.values()) if op.has_formula else ():
+        for place in (op.slot, *op.rule_slots.values()):
             if isinstance(place, GeneratedSlot):
                 if not place.is_estimated:
                     make(place)

@@ -21,6 +21,9 @@ KERNELS = {
 }  # fmt: skip
 """Conditions, settings, three operands, rules, NumPy's own loops, operands that are bool."""
 
+ONE_STEP = {"lt", "fmod", "remainder", "hypot", "logaddexp", "atan2", "pow", "sin", "round"}
+"""One function of NumPy's, which chooses the order of axes; of several, each one chooses."""
+
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -2.5, 0.5, 1e10]
 _made = {}
 
@@ -67,9 +70,12 @@ def test_any_operands(key, data):
         return  # where it is one number, it chooses the formula
     assert result.dtype == expected.dtype
     assert result.shape == expected.shape
-    assert [s for n, s in zip(result.shape, result.strides, strict=True) if n > 1] == [
-        s for n, s in zip(expected.shape, expected.strides, strict=True) if n > 1
-    ]
+    if key in ONE_STEP:
+        steps = [
+            [step for size, step in zip(array.shape, array.strides, strict=True) if size > 1]
+            for array in (result, expected)
+        ]
+        assert steps[0] == steps[1]
     tolerance = 8 * np.finfo(dtype).eps
     np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * 4)
 
