@@ -24,15 +24,15 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from numpy import ndarray
 
 __all__ = [
-    "GeneratedSlot", "Slot", "activate", "as_ndarray", "attach", "declarations", "generated_slot",
-    "reference_only", "run_on_device", "slot", "slot_of",
+    "GeneratedSlot", "Slot", "activate", "as_ndarray", "attach", "declarations",
+    "reference_only", "run_on_device", "slot", "slot_for", "slot_of",
 ]  # fmt: skip
 
 Maker = TypeVar("Maker", bound=Callable[[], Any])
@@ -133,6 +133,15 @@ class Slot:
             run = self.run  # ready already, where the request waits for it
         return None if run is None else run(*arguments)
 
+    def size_test(self, name: str, first: str, others: Sequence[str]) -> str:
+        """Return the test, as code, that the kernel is worth its call.
+
+        Args:
+            name: of the slot in that code.
+            first, others: the arrays.
+        """
+        return f"{first}.size >= {self.min_size}"
+
     def fill(self, kernel: Callable[..., Any]) -> None:
         """Set the kernel."""
         self._filled = kernel
@@ -151,11 +160,11 @@ class GeneratedSlot(Slot):
     some size comes. Until then, `min_size` is that size.
     """
 
-    __slots__ = ("is_estimated",)
+    __slots__ = ("is_estimated", "op")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, op: Any) -> None:
         super().__init__(name, MIN_GENERATED_SIZE, "elementwise")
-        self.is_estimated = False
+        self.is_estimated, self.op = False, op
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute by the kernel. None: it is not ready, does not pay, or the case is another."""
@@ -164,6 +173,15 @@ class GeneratedSlot(Slot):
         if not any(getattr(value, "size", 0) >= self.min_size for value in arguments):
             return None
         return super().__call__(*arguments)
+
+    def size_test(self, name: str, first: str, others: Sequence[str]) -> str:
+        """Return the test; arrays may broadcast, so that the result is larger than each of them."""
+        tests = [f"{first}.size >= {name}.min_size"]
+        for other in others:
+            tests += [f"{other}.size >= {name}.min_size"]
+            tests += [f"{other}.ndim and {other}.shape != {first}.shape"]
+        worth = " or ".join(tests)
+        return f"{first}.size >= {MIN_GENERATED_SIZE} and ({worth})" if others else worth
 
     def set_min_size(self, size: int) -> None:
         """Set from which size on the kernel pays: from now on it can be requested."""
@@ -174,15 +192,26 @@ MIN_GENERATED_SIZE = 256
 """For fewer elements, no kernel that is written from a formula is worth its call."""
 
 
-def generated_slot(key: str) -> Slot:
-    """Return the slot of an elementwise op or rule: that of a declared kernel, or a generated one.
+def slot_for(op: Any, rule: str = "") -> Slot | None:
+    """Return the slot of an op or of a rule; None if it has no kernel and no formula.
 
-    A definition of the same name, such as one that is written anew at a prompt, gets a new one.
+    A loss is elementwise, too, before its `reduction`. An op of the same name, such as one that is
+    written anew at a prompt, gets a slot of its own.
     """
+    key = f"{op.name}/{rule}" if rule else op.name
     if key in declarations():
         return slot(key)
-    made = _slots[key, "cpu"] = GeneratedSlot(key)
-    return made
+    has_formula = op.family.broadcasts or "reduction" in op.settings
+    if rule and has_formula:
+        has_formula = rule in op.rules and not any(
+            parameter.endswith("_shape") for parameter in op.rules[rule].parameters
+        )
+    if not has_formula:
+        return None
+    existing = _slots.get((key, "cpu"))
+    if not isinstance(existing, GeneratedSlot) or existing.op is not op:
+        existing = _slots[key, "cpu"] = GeneratedSlot(key, op)
+    return existing
 
 
 def slot(key: str, device: str = "cpu") -> Slot:

@@ -32,7 +32,7 @@ import numpy
 
 from .. import dtypes, modes
 from ..backends import CPU, kernel_registry
-from ..backends.kernel_registry import Slot, as_ndarray, attach, generated_slot, slot_of
+from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_for
 from ..errors import running_function
 from . import pickling as pickling  # attaches `__copy__` and others
 from .argument_checks import missing, unknown_setting
@@ -238,11 +238,7 @@ class Op:
         self.function = self._add_metadata(FunctionType(_first_call.__code__, {}))
         self.operator = self._add_metadata(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `call_codegen.py`
-        # Of the kernel that may stand in for `forward`.
-        # A loss is elementwise, too, before its reduction.
-        self.has_formula = family.broadcasts or "reduction" in self.settings
-        self.slot = generated_slot(self.name) if self.has_formula else slot_of(self.name)
-        self.generated_slots: dict[str, Slot] = {}  # of kernels that may stand in for rules
+        self.slot = slot_for(self)  # of the kernel that may stand in for `forward`
         # There are hundreds of ops, and a program uses a few of them.
         self._defer_build()
         REGISTRY[self.name] = self
@@ -306,7 +302,6 @@ class Op:
         if self.family.reduces:  # to bring `g` back to the shape with the reduced dims
             needed |= dict.fromkeys(("input_shape", "dim"))
         self.saved = self.settings if self.family.makes_views else tuple(needed)
-        self.generated_slots = {}
         self._defer_build()
         return self.function
 
@@ -459,14 +454,7 @@ class Op:
     def rule_slots(self) -> dict[str, Slot]:
         """The slots of the kernels that may replace rules, by input (or "joint_vjp")."""
         names = [*self.rules, "joint_vjp"]
-        slots_by_rule = {name: slot_of(f"{self.name}/{name}") for name in names}
-        if self.has_formula:
-            if not self.generated_slots:
-                self.generated_slots = {
-                    name: generated_slot(f"{self.name}/{name}")
-                    for name, rule in self.rules.items() if may_generate(rule)
-                }  # fmt: skip
-            slots_by_rule |= self.generated_slots
+        slots_by_rule = {name: slot_for(self, name) for name in names}
         return {name: slot for name, slot in slots_by_rule.items() if slot is not None}
 
     def _install(self, function: FunctionType, written: FunctionType) -> None:
@@ -526,11 +514,6 @@ def rule_of_input(joint_vjp: Callable[..., Any], position: int) -> Callable[...,
         return joint_vjp(*values)[position]
 
     return rule
-
-
-def may_generate(rule: Rule) -> bool:
-    """Whether a kernel may be written from a rule: not from one that is asked for a shape."""
-    return not any(name.endswith("_shape") for name in rule.parameters)
 
 
 OP: Any = None  # every op's function has globals of its own, in which these are set

@@ -19,10 +19,11 @@ from typing import Any
 
 from ..backends import blas, kernel_registry
 from ..backends.kernel_registry import GeneratedSlot, Slot, declarations, slot
+from ..core.registry import REGISTRY
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
 from ..utils.process import compiler, keep_freed_memory
-from .formulas import worthwhile_size
+from .formulas import NEVER, worthwhile_size
 
 __all__ = ["KernelStatus", "is_available", "report", "source", "warm_up"]
 
@@ -158,21 +159,36 @@ def warm_up(*, compile: bool = True) -> Iterator[KernelStatus]:
     from numba.core.event import install_listener
 
     prepare_runtime()
-    for key in declarations():
-        place = slot(key)
+    declared = [slot(key) for key in declarations()]
+    for place in (*declared, *formula_slots()):
         # So an op that runs meanwhile does not request it a second time.
         place.requested = True
         start, listener, detail = time.perf_counter(), compilation_listener(compile), ""
         try:
             with install_listener("numba:compile", listener):
                 make(place)
+                if isinstance(place, GeneratedSlot):
+                    import_module(f".cpu.{place.file}", __name__).compile_usual(place.name)
             state = "compiled" if listener.seen else "loaded"
         except CompilationForbidden:
             # It may still be requested, by an op that needs it.
             place.requested, state = False, "not compiled"
         except Exception as error:  # noqa: BLE001 (it is reported; the next one may do)
             state, detail = "failed", first_line(error)
-        yield KernelStatus(key, state, time.perf_counter() - start, detail)
+        yield KernelStatus(place.name, state, time.perf_counter() - start, detail)
+
+
+def formula_slots() -> list[GeneratedSlot]:
+    """Return the slots of all kernels that are written from formulas and can pay."""
+    slots = []
+    for op in REGISTRY.values():
+        for place in (op.slot, *op.rule_slots.values()):
+            if isinstance(place, GeneratedSlot):
+                if not place.is_estimated:
+                    make(place)
+                if place.min_size < NEVER:
+                    slots.append(place)
+    return slots
 
 
 class CompilationForbidden(Exception):

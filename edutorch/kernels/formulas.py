@@ -157,9 +157,11 @@ def worthwhile_size(key: str) -> int:
     code = None
     cases = [((), {}), (formula.arrays[:1], {}), (formula.arrays[1:2], {})]  # conditions: `where`
     cases += [((), {name: 2.0}) for name in formula.arrays if name == NUMBER_LIKE]
-    for conditions, numbers in cases:
+    for conditions, constants in cases:
         with suppress(Exception):  # what cannot be traced fails anywhere
-            code = code or write_formula(formula, required, fixed | numbers, conditions=conditions)
+            code = code or write_formula(
+                formula, required, fixed | constants, conditions=conditions
+            )
     if code is None or not code.lines:
         return NEVER
     names = set(code.operations)

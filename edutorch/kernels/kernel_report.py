@@ -43,11 +43,15 @@ def kernel_lines(device: str = "cpu") -> Iterator[KernelLine]:
     Raises: InvalidValueError: there are none for this device.
     """
     check_device(device)
-    for key, declared in sorted(declarations(device).items()):
-        place = slot(key, device)
+    places = [slot(key, device) for key in declarations(device)]
+    if device == "cpu":
+        from . import formula_slots
+
+        places += formula_slots()
+    for place in sorted(places, key=lambda place: place.name):
         state = "ready" if place.run else "requested" if place.requested else "not requested"
-        file = f"{FOLDERS[device]}/{declared.file}.py"
-        yield KernelLine(key, file, state, None if device == "cpu" else runs[key])
+        file = f"{FOLDERS[device]}/{place.file}.py"
+        yield KernelLine(place.name, file, state, None if device == "cpu" else runs[place.name])
 
 
 def report_text(device: str = "cpu") -> str:

@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
-from edutorch.backends.kernel_registry import declarations, slot_of
 from edutorch.core.registry import REGISTRY
-from edutorch.kernels import make
+from edutorch.kernels.cpu.elementwise import formula_kernel
 from tests.trials import tried
 
 SETTINGS = {
@@ -26,14 +25,22 @@ EXACT = {
 }  # fmt: skip
 """Bit for bit the definition's result for the same dtype."""
 
-ULPS = {"exp": 2, "log": 2, "erf": 4, "tanh": 3, "sigmoid": 4, "softplus": 4, "elu_forward": 4}
+ULPS = {
+    "exp": 2,
+    "log": 2,
+    "erf": 4,
+    "tanh": 3,
+    "sigmoid": 4,
+    "softplus": 4,
+    "elu_forward": 4,
+    "mish_forward/input": 20,
+}
 """By how many units in the last place a result may differ from the exact one; 12 if not listed."""
 
-ARITHMETIC = {"add", "sub", "mul", "div"}  # NumPy's results, bit for bit: see test_arithmetic.py
-
 NAMES = [
-    key for key, kernel in declarations().items()
-    if kernel.file == "elementwise" and key.partition("/")[0] in REGISTRY.keys() - ARITHMETIC
+    *EXACT, *ULPS, "silu_forward", "gelu", "exp/input", "tanh/input", "sigmoid/input",
+    "softplus/input", "silu_forward/input", "gelu/input", "elu_forward/input", "hardswish_forward",
+    "hardswish_forward/input", "mish_forward", "square/input",
 ]  # fmt: skip
 
 
@@ -59,12 +66,10 @@ def arguments_of(key, dtype):
 @tried("key", NAMES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_formula_is_that_of_the_definition(key, dtype):
-    place = slot_of(key)
-    if place.run is None:
-        make(place)
+    run = formula_kernel(key)
     with np.errstate(all="ignore"):
         definition, arguments = arguments_of(key, dtype)
-        result = place.run(*arguments)
+        result = run(*arguments)
         if key in EXACT:
             np.testing.assert_array_equal(result, definition(*arguments))
             return

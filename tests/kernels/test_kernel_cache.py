@@ -106,7 +106,7 @@ def test_every_kernel_is_found_on_the_disk_by_the_next_process():
     state_of = dict(
         word.split("=", 1) for word in run(states.format("compile=False")) if "=" in word
     )
-    assert state_of.keys() == declarations().keys()
+    assert state_of.keys() >= declarations().keys()
     assert {name: state for name, state in state_of.items() if state != "loaded"} == {}
 
 

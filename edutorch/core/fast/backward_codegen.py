@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
-from ...backends.kernel_registry import GeneratedSlot, is_declared
+from ...backends.kernel_registry import is_declared
 from ..precision import SCALING, names_to_widen
 
 if TYPE_CHECKING:
@@ -117,11 +117,9 @@ def _kernel_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -
         return [f"{result} = rule_{name}({arguments})"]
     # A kernel is worth its call for large arrays only.
     first = "g" if "g" in parameters else parameters[0]  # its size decides
-    is_generated = isinstance(slot, GeneratedSlot)
-    min_size = f"KERNEL_{name}.min_size" if is_generated else slot.min_size
     return [
         f"if {first}.__class__ is ndarray:",
-        f"    if {first}.size >= {min_size}:",
+        f"    if {slot.size_test(f'KERNEL_{name}', first, ())}:",
         f"        {result} = (KERNEL_{name}.run or KERNEL_{name})({arguments})",
         "else:",
         f"    {result} = capture_rule(OP, {name!r}, ({arguments},))",

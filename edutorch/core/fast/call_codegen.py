@@ -19,7 +19,6 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
-from ...backends.kernel_registry import MIN_GENERATED_SIZE, GeneratedSlot, Slot
 from ..argument_checks import ALIASES
 from ..error_messages import flags_of
 from ..precision import SCALING
@@ -306,29 +305,15 @@ def _compute(op: Op, array: str) -> list[str]:
     definition = f"y = {_definition(op, dict(names))}"
     if op.slot is None:
         return [definition]
-    arguments = ", ".join(names.values())
+    broadcast = op.inputs[1:] if array and op.family.broadcasts else ()
+    others = [names[name] for name in broadcast if name not in op.optional]
     return [
         "y = None",
-        f"if {_size_test(op, op.slot, array)}:",
-        f"    y = (KERNEL.run or KERNEL)({arguments})",
+        f"if {op.slot.size_test('KERNEL', array + op.inputs[0], others)}:",
+        f"    y = (KERNEL.run or KERNEL)({', '.join(names.values())})",
         "if y is None:",
         f"    {definition}",
     ]
-
-
-def _size_test(op: Op, slot: Slot, array: str) -> str:
-    """Return the test that a kernel is worth its call; operands of an elementwise op broadcast."""
-    first = f"{array}{op.inputs[0]}"
-    if not isinstance(slot, GeneratedSlot):
-        return f"{first}.size >= {slot.min_size}"
-    tests = [f"{first}.size >= KERNEL.min_size"]
-    for name in op.inputs[1:] if array and op.family.broadcasts else ():
-        if name not in op.optional:
-            other = f"{array}{name}"
-            tests += [f"{other}.size >= KERNEL.min_size"]
-            tests += [f"{other}.ndim and {other}.shape != {first}.shape"]
-    some = " or ".join(tests)
-    return f"{first}.size >= {MIN_GENERATED_SIZE} and ({some})" if len(tests) > 1 else some
 
 
 def _definition(op: Op, names: dict[str, str]) -> str:

@@ -128,8 +128,8 @@ def type_call_loop(typing: Any, loop: types.Type, count: types.Type, operands: t
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
     ) -> Any:
         loop_, count_, operands_ = values
-        kind = ir.FunctionType(ir.VoidType(), [INT64, INT64])
-        builder.call(builder.inttoptr(loop_, kind.as_pointer()), [count_, operands_])
+        c_type = ir.FunctionType(ir.VoidType(), [INT64, INT64])
+        builder.call(builder.inttoptr(loop_, c_type.as_pointer()), [count_, operands_])
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), lower
@@ -144,8 +144,8 @@ def type_call_ufunc(typing: Any, *arguments: types.Type) -> Any:
     def lower(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
     ) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [INT64] * 4)
-        builder.call(builder.inttoptr(values[0], kind.as_pointer()), values[1:])
+        c_type = ir.FunctionType(ir.VoidType(), [INT64] * 4)
+        builder.call(builder.inttoptr(values[0], c_type.as_pointer()), values[1:])
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 5), lower
@@ -353,6 +353,110 @@ def is_dense(operand, shape, dims, itemsize):
     return True
 
 
+# The words of a walk: what `run_blocks` keeps on the stack, by the index of each part.
+SHAPE_PART, OPERAND_PART, ADDRESS_PART, STEP_PART, LENGTH_PART = 0, 12, 77, 87, 92
+DIMS_PART, DENSE_PART, IN_ROWS_PART, BY_ROWS_PART, BLOCK_PART, CONSTANT_PART = range(93, 99)
+ROW_PART, COLUMN_PART = 99, 100
+
+
+@njit
+def plan_walk(plan, walk, arrays, count):
+    """Set how a walk goes: with as few axes as possible, by rows or across them.
+
+    Returns: the number of elements of a row.
+    """
+    shape, itemsize = walk + 8 * SHAPE_PART, load(plan + 8 * ITEMSIZE)
+    dims = describe(arrays, count, shape, walk + 8 * OPERAND_PART)
+    dense, in_rows = 0, 0  # bits: operands that need no buffer, and none within a row
+    for k in range(count):
+        size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
+        operand = walk + 8 * (OPERAND_PART + k * WIDTH)
+        step = size if cast == 0 else itemsize
+        store(walk + 8 * (STEP_PART + (k + count - 1) % count), step)
+        if cast == 0 and is_dense(operand, shape, dims, size):
+            dense |= 1 << k
+        if cast == 0 and load(operand + 8 * dims) == size:
+            in_rows |= 1 << k
+    is_sum, everything = load(plan + 8 * IS_SUM) != 0, (1 << count) - 1
+    if is_sum:
+        dense &= ~1
+    inner = load(shape + 8 * (dims - 1))
+    by_rows = dense != everything and inner >= MIN_ROW
+    needs_buffer = is_sum or (in_rows if by_rows else dense) != everything
+    store(walk + 8 * DIMS_PART, dims)
+    store(walk + 8 * DENSE_PART, dense)
+    store(walk + 8 * IN_ROWS_PART, in_rows if by_rows else 0)
+    store(walk + 8 * BY_ROWS_PART, by_rows)
+    store(walk + 8 * BLOCK_PART, BLOCK if needs_buffer else 1 << 62)
+    store(walk + 8 * CONSTANT_PART, 0)
+    return inner
+
+
+@njit
+def operand_address(plan, walk, k, buffer, first, n):
+    """Return where the loop finds a block of an operand: in its array, or in the buffer."""
+    operand, shape = walk + 8 * (OPERAND_PART + k * WIDTH), walk + 8 * SHAPE_PART
+    size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
+    constant = load(walk + 8 * CONSTANT_PART)
+    if (load(walk + 8 * DENSE_PART) >> k) & 1:
+        return load(operand) + first * size
+    if k == 0 or (constant >> k) & 1:
+        return buffer
+    dims = load(walk + 8 * DIMS_PART)
+    if is_constant(operand, dims):  # one element: its buffer is filled once
+        gather(buffer, load(operand), 0, BLOCK, size, cast)
+        store(walk + 8 * CONSTANT_PART, constant | 1 << k)
+        return buffer
+    if load(walk + 8 * BY_ROWS_PART) != 0:
+        step = load(operand + 8 * dims)
+        address = row_address(operand, shape, dims, load(walk + 8 * ROW_PART))
+        address += load(walk + 8 * COLUMN_PART) * step
+        if (load(walk + 8 * IN_ROWS_PART) >> k) & 1:
+            return address
+        gather(buffer, address, step, n, size, cast)
+        return buffer
+    buffer_step = size if cast == 0 else load(plan + 8 * ITEMSIZE)
+    fill_block(buffer, operand, shape, dims, first, n, size, buffer_step, cast)
+    return buffer
+
+
+@njit
+def run_loop(plan, walk, n):
+    """Compute a block of the result by the loop of a plan."""
+    addresses = walk + 8 * ADDRESS_PART
+    if load(plan + 8 * IS_UFUNC) != 0:
+        length = walk + 8 * LENGTH_PART
+        store(length, n)
+        data = load(plan + 8 * UFUNC_DATA)
+        call_ufunc(load(plan + 8 * LOOP), addresses, length, walk + 8 * STEP_PART, data)
+    else:
+        call_loop(load(plan + 8 * LOOP), n, addresses)
+
+
+@njit
+def convert_range(plan, walk, first, last):
+    """Convert a range of elements from the only input into the result."""
+    itemsize = load(plan + 8 * ITEMSIZE)
+    fill_block(
+        load(walk + 8 * OPERAND_PART) + first * itemsize, walk + 8 * (OPERAND_PART + WIDTH),
+        walk + 8 * SHAPE_PART, load(walk + 8 * DIMS_PART), first, last - first,
+        load(plan + 8 * (CASTS + 2)), itemsize, load(plan + 8 * (CASTS + 3)),
+    )  # fmt: skip
+
+
+@njit
+def store_block(plan, walk, buffer, sums, first, n):
+    """Add a block of results to its sum, or convert it into the result, where that is due."""
+    itemsize, cast = load(plan + 8 * ITEMSIZE), load(plan + 8 * (CASTS + 1))
+    if load(plan + 8 * IS_SUM) != 0:
+        total = sums + 8 * (first // BLOCK)
+        store_scalar(total, load_scalar(total) + buffer_total(buffer, n, itemsize))
+    elif cast != 0:
+        size = load(plan + 8 * CASTS)
+        result = load(walk + 8 * OPERAND_PART) + first * size
+        gather(result, buffer, itemsize, n, size, cast)
+
+
 @njit(
     [
         types.void(
@@ -372,85 +476,36 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
     """
     start, stop = claim_range(start, stop)
     first, last = np.int64(start), np.int64(stop)
-    arrays, shape, words = stack(5), stack(12), stack(65)
-    operands, buffers, steps, length = stack(10), stack(5120), stack(5), stack(1)
+    arrays, walk, buffers = stack(5), stack(101), stack(5120)
+    count = load(plan + 8 * INPUTS) + 1
     store(arrays, out)
     for k in range(4):
         store(arrays + 8 * (k + 1), inputs[k])
-    count, itemsize = load(plan + 8 * INPUTS) + 1, load(plan + 8 * ITEMSIZE)
-    for k in range(4):
-        store_scalar(operands + 8 * (count + k), scalars[k])
-    dims = describe(arrays, count, shape, words)
-    inner = load(shape + 8 * (dims - 1))
-    dense, in_rows = 0, 0  # bits: operands that need no buffer, and none within a row
-    for k in range(count):
-        size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
-        operand = words + 8 * k * WIDTH
-        store(steps + 8 * ((k + count - 1) % count), size if cast == 0 else itemsize)
-        if cast == 0 and is_dense(operand, shape, dims, size):
-            dense |= 1 << k
-        if cast == 0 and load(operand + 8 * dims) == size:
-            in_rows |= 1 << k
-    if load(plan + 8 * LOOP) == 0:  # a conversion alone
-        cast = load(plan + 8 * (CASTS + 3))
-        fill_block(
-            load(words) + first * itemsize,
-            words + 8 * WIDTH,
-            shape,
-            dims,
-            first,
-            last - first,
-            load(plan + 8 * (CASTS + 2)),
-            itemsize,
-            cast,
-        )
+        store_scalar(walk + 8 * (ADDRESS_PART + count + k), scalars[k])
+    inner = plan_walk(plan, walk, arrays, count)
+    if load(plan + 8 * LOOP) == 0:
+        convert_range(plan, walk, first, last)
         return
-    is_sum = load(plan + 8 * IS_SUM) != 0
+    is_sum, by_rows = load(plan + 8 * IS_SUM) != 0, load(walk + 8 * BY_ROWS_PART) != 0
+    block, sums = load(walk + 8 * BLOCK_PART), 0
     if is_sum:
-        dense &= ~1
-        first, last = first * BLOCK, min(last * BLOCK, size_of(shape, dims))
-    everything = (1 << count) - 1
-    by_rows = dense != everything and inner >= MIN_ROW
-    block = last - first
-    if is_sum or (in_rows if by_rows else dense) != everything:
-        block = min(block, BLOCK)
-    constant = 0  # bits: operands whose buffer has the one element that they have
+        sums = load(inputs[count - 1] + DATA)
+        size = size_of(walk + 8 * SHAPE_PART, load(walk + 8 * DIMS_PART))
+        first, last = first * BLOCK, min(last * BLOCK, size)
     row, column = (first // inner, first % inner) if by_rows else (0, 0)
     while first < last:
         n = min(block, last - first)
         if by_rows:
             n = min(n, inner - column)
+            store(walk + 8 * ROW_PART, row)
+            store(walk + 8 * COLUMN_PART, column)
         if is_sum:
             n = min(n, BLOCK - first % BLOCK)
         for k in range(count):
-            operand, buffer = words + 8 * k * WIDTH, buffers + 8 * BLOCK * k
-            size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
-            address = buffer
-            if (dense >> k) & 1:
-                address = load(operand) + first * size
-            elif k > 0 and by_rows and (in_rows >> k) & 1:
-                address = row_address(operand, shape, dims, row) + column * size
-            elif k > 0 and (constant >> k) & 1 == 0:
-                if is_constant(operand, dims):
-                    gather(buffer, load(operand), 0, min(block, BLOCK), size, cast)
-                    constant |= 1 << k
-                else:
-                    step = size if cast == 0 else itemsize
-                    fill_block(buffer, operand, shape, dims, first, n, size, step, cast)
-            store(operands + 8 * ((k + count - 1) % count), address)
-        if load(plan + 8 * IS_UFUNC) != 0:
-            store(length, n)
-            call_ufunc(load(plan + 8 * LOOP), operands, length, steps, load(plan + 8 * UFUNC_DATA))
-        else:
-            call_loop(load(plan + 8 * LOOP), n, operands)
-        cast = load(plan + 8 * (CASTS + 1))
-        if is_sum:
-            sums = load(inputs[count - 1] + DATA) + 8 * (first // BLOCK)
-            store_scalar(sums, load_scalar(sums) + buffer_total(buffers, n, itemsize))
-        elif cast != 0:
-            size = load(plan + 8 * CASTS)
-            gather(load(words) + first * size, buffers, itemsize, n, size, cast)
-        first += n
-        column += n
-        if by_rows and column == inner:
+            address = operand_address(plan, walk, k, buffers + 8 * BLOCK * k, first, n)
+            store(walk + 8 * (ADDRESS_PART + (k + count - 1) % count), address)
+        run_loop(plan, walk, n)
+        store_block(plan, walk, buffers, sums, first, n)
+        first, column = first + n, column + n
+        if column == inner:
             row, column = row + 1, 0

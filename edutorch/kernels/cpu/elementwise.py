@@ -20,29 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtypes, ops
+from ... import dtypes
 from ...backends.kernel_registry import Slot
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
-from ...nn import functional
-from ...nn.functional import activation
 from ...ops import conversion
 from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
 from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
 from .element_loops import Plan, conversion_plan, make_plan
-from .implicit_gemm import BYTES
 from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
 from .parallel import MIN_WORK_PER_THREAD, parallel_for
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
-
-AVX512 = 64
-"""The size of an AVX-512 register in bytes."""
-
-AVX512_SIZES = {"exp": 32_768, "log": 131_072, "tanh": 65_536}
-"""Where there is AVX-512, NumPy is as fast for fewer elements than this."""
 
 MAX_VARIANTS = 12
 """A kernel is compiled for so many combinations of dtypes and settings; others are left alone."""
@@ -238,35 +229,6 @@ def run_plan(plan: Plan, arrays: Sequence[Array], scalars: tuple[float, ...]) ->
     return y
 
 
-@ops.exp.kernel("cpu", min_size=2048)
-@ops.exp.kernel("cpu", "input", min_size=32_768)
-@ops.log.kernel("cpu", min_size=2048)
-@ops.erf.kernel("cpu", min_size=256)
-@ops.tanh.kernel("cpu", min_size=1024)
-@ops.tanh.kernel("cpu", "input", min_size=4096)
-@ops.sigmoid.kernel("cpu", min_size=1024)
-@ops.sigmoid.kernel("cpu", "input", min_size=4096)
-@ops.relu.kernel("cpu", min_size=16_384)
-@ops.relu.kernel("cpu", "input", min_size=8192)
-@ops.softplus.kernel("cpu", min_size=256)
-@ops.softplus.kernel("cpu", "input", min_size=1024)
-@activation.silu_forward.kernel("cpu", min_size=1024)
-@activation.silu_forward.kernel("cpu", "input", min_size=256)
-@functional.gelu.kernel("cpu", min_size=256)
-@functional.gelu.kernel("cpu", "input", min_size=256)
-@activation.leaky_relu_forward.kernel("cpu", min_size=16_384)
-@activation.leaky_relu_forward.kernel("cpu", "input", min_size=16_384)
-@activation.elu_forward.kernel("cpu", min_size=4096)
-@activation.elu_forward.kernel("cpu", "input", min_size=4096)
-@activation.hardtanh_forward.kernel("cpu", min_size=16_384)
-@activation.hardtanh_forward.kernel("cpu", "input", min_size=16_384)
-@ops.add.kernel("cpu", min_size=131_072)
-@ops.sub.kernel("cpu", min_size=131_072)
-@ops.mul.kernel("cpu", min_size=131_072)
-@ops.mul.kernel("cpu", "input", min_size=131_072)
-@ops.mul.kernel("cpu", "other", min_size=131_072)
-@ops.div.kernel("cpu", min_size=131_072)
-@ops.div.kernel("cpu", "input", min_size=131_072)
 def formula_kernel(key: str) -> Run:
     """Make the kernel of a definition y = f(x, …), or of a rule f(g, x, …)."""
     variants = Variants(key)
@@ -303,9 +265,15 @@ def formula_kernel(key: str) -> Run:
     exec(run_text(variants), scope)
     if "reduction" in variants.settings:
         return reduction_kernel(variants, scope["run"])
-    if NUMBER_LIKE not in names:
-        variants.find(((FLOAT32,) * len(names), None))  # most calls are of this case
-    return skip_small_inputs(AVX512_SIZES.get(key, 0), scope["run"])
+    run: Run = scope["run"]
+    return run
+
+
+def compile_usual(key: str) -> None:
+    """Compile the loop that most calls need, before there is one: float32, the usual settings."""
+    variants = Variants(key)
+    if NUMBER_LIKE not in variants.names and "reduction" not in variants.settings:
+        variants.make((FLOAT32,) * len(variants.names), None)
 
 
 def reduction_kernel(variants: Variants, run: Run) -> Run:
@@ -384,13 +352,6 @@ def convert_kernel() -> Run:
         return run_plan(plan, [input], NO_SCALARS) if plan.__class__ is Plan else None
 
     return run
-
-
-def skip_small_inputs(min_size: int, run: Run) -> Run:
-    """Leave small inputs to NumPy, which is as fast for them where it has AVX-512."""
-    if BYTES < AVX512 or not min_size:
-        return run
-    return lambda input: run(input) if input.size >= min_size else None
 
 
 def run_text(variants: Variants) -> str:
