@@ -68,7 +68,7 @@ def source(key: str, device: str = "cuda", dtype: str = "float32") -> str:
 
 
 NOT_COMPILED = ("lapack",)
-"""The files whose kernels call a library: they are ready at once, without numba too."""
+"""The files whose kernels only call a library: they are there without numba too."""
 
 
 def request_kernel(slot: Slot) -> None:
@@ -79,13 +79,11 @@ def request_kernel(slot: Slot) -> None:
     if slot.device != "cpu":
         make(slot)  # at once: its text is compiled at its first launch, in some 60 ms
         return
-    if is_available():
-        prepare_runtime()
-    if slot.file in NOT_COMPILED:
-        make_or_warn(slot)
-        return
     if not is_available():
+        if slot.file in NOT_COMPILED:
+            make_or_warn(slot)
         return
+    prepare_runtime()
     # Now: made beside the program, it would change the last digits in the middle of a run.
     if mode == "wait" or are_deterministic_algorithms_enabled():
         # Ctrl-C must not be raised within the compiler, which frees memory of its own.

@@ -1,8 +1,8 @@
 """Factorizations and triangular systems by LAPACK (`backends/lapack.py`), matrix by matrix.
 
-There is nothing to compile here: these kernels are ready at the first call, without numba too. They
-leave to the definition what is not finite, singular matrices, and large batches of small ones,
-which a definition computes all at once.
+There is nothing to compile here: these kernels are used without numba too. What is not finite,
+singular matrices, and large batches of small ones are left to the definition, which computes a
+whole batch at once.
 """
 
 from __future__ import annotations
