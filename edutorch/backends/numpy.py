@@ -279,12 +279,12 @@ class NumpyBackend(Backend):
 
     def broadcast_to(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         # The gradient of every sum uses this, and NumPy's function takes 2 µs in Python.
-        strides = None
-        if (
-            array.__class__ is np.ndarray
-            and array.dtype.kind in "fibuc"
-            and array.flags.c_contiguous
-        ):
+        strides: Sequence[int] | None = None
+        if array.size == 1 and array.ndim <= len(shape) and array.dtype.kind == "f":
+            strides = (0,) * len(shape)
+        elif array.__class__ is not np.ndarray or array.dtype.kind not in "fibuc":
+            pass  # bfloat16, for example, has no buffer
+        elif array.flags.c_contiguous:
             strides = broadcast_strides(array, shape)
         if strides is None:
             return np.broadcast_to(array, shape)

@@ -65,6 +65,8 @@ def check_same_shape(name: str, tensors: Sequence[Array], free: int | None) -> N
     """Raise ShapeError unless all sizes are equal, those along `free` excepted."""
     first = tensors[0].shape
     for index, tensor in enumerate(tensors):
+        if tensor.shape == first:
+            continue
         if len(tensor.shape) != len(first):
             problem = (
                 f"tensors[0] has {len(first)} axes, but tensors[{index}] has {len(tensor.shape)}"
