@@ -172,7 +172,8 @@ def test_channels_last_stays(mode, dtype):
     assert expected.is_contiguous()
     assert resized.is_contiguous(memory_format=edutorch.channels_last)
     assert not resized.is_contiguous()
-    assert resized.equal(expected)
+    # In another order of axes the sums may be rounded in another way.
+    np.testing.assert_allclose(resized.numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
 
 
 def test_an_unknown_mode_is_not_implemented():

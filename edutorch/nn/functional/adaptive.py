@@ -6,7 +6,6 @@ along an axis of n elements, window i of m spans from ⌊i·n/m⌋ to ⌈(i+1)·
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ...backends.numpy import Array, Namespace
 from ...core.composed import recorded_as
 from ...core.error_messages import check_memory
 from ...core.shapes import as_int
-from ...core.tensor import Tensor, wrap
+from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
 from ...ops import argmax, cat, flip, gather, index_select, mean, narrow, reshape, tensor, where
@@ -125,21 +124,6 @@ FEW_TAPS = 4
 of 16-bit floats is rounded only once, so these are summed.)"""
 
 
-@functools.lru_cache(maxsize=64)
-def host_taps(table: TapTable, dtype: numpy.dtype[Any], trailing: int) -> list[tuple[Any, Tensor]]:
-    """Return the positions and the weights of each tap, kept for the next call.
-
-    Args:
-        trailing: how many axes the weights broadcast over, behind their own.
-    """
-    shape = (table.outputs,) + (1,) * trailing
-    taps = []
-    for tap in range(table.width):
-        weights = table.weights[tap :: table.width].astype(dtype).reshape(shape)
-        taps.append((numpy.ascontiguousarray(table.positions[tap :: table.width]), wrap(weights)))
-    return taps
-
-
 def has_kernel(input: Tensor) -> bool:
     """Return True if there is a kernel for `resample_axis` of this tensor."""
     array, slot = input._array, resample_axis.op.slot
@@ -161,12 +145,6 @@ def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
     if table.is_gather:
         index = positions if on_host else tensor(positions, device=device)
         return index_select(input, axis, index)
-    if on_host and width <= FEW_TAPS and input.element_size() >= 4:
-        taps = host_taps(table, input._array.dtype, input.ndim - axis - 1)
-        y, *others = (index_select(input, axis, index) * weights for index, weights in taps)
-        for values in others:
-            y = y + values
-        return y
     leading, trailing = input.shape[:axis], input.shape[axis + 1 :]
     weights = tensor(table.weights, dtype=input.dtype, device=device)
     weights = reshape(weights, (outputs, width) + (1,) * len(trailing))
