@@ -58,7 +58,7 @@ Settings = dict[str, Any]
 
 FUSED_RULES = {
     "attention_forward/joint_vjp", "lstm_sequence/joint_vjp", "gru_sequence/joint_vjp",
-    "rnn_sequence/joint_vjp", "gelu/input", "max_pool/input",
+    "rnn_sequence/joint_vjp", "gelu/input",
 }  # fmt: skip
 """Derivative rules that are one node: kernels are faster than the ops that they consist of."""
 
