@@ -392,10 +392,11 @@ def group_values(
 
 
 def nodes_with_own_kernel(units: list[Unit]) -> set[Node]:
-    """Return the nodes whose reductions share no kernel with another op, and whose op has a kernel.
+    """Return the nodes that share no kernel with another op, and whose op has one of its own.
 
-    That kernel knows more than the generated one: how to divide a long row, or other axes than the
-    last ones. A row of elements without a reduction is the same in both.
+    That kernel knows more than the generated one of a reduction, or of the windows of a pooling:
+    how to divide a long row, or other axes than the last ones. An elementwise op is the same in
+    both, but the generated kernel writes into planned memory.
     """
     candidates: set[Node] = set()
     shared: set[Node | None] = set()
@@ -404,9 +405,17 @@ def nodes_with_own_kernel(units: list[Unit]) -> set[Node]:
         if len(nodes) > 1:
             shared |= nodes
         for value in unit.values:
-            if value.kind == "reduce" and value.node is not None and has_own_kernel(value.node):
+            is_more = value.kind == "reduce" or reads_own_views(value)
+            if is_more and value.node is not None and has_own_kernel(value.node):
                 candidates.add(value.node)
     return candidates - shared
+
+
+def reads_own_views(value: Value) -> bool:
+    """Whether a value reads views that its op makes itself, as a pooling does."""
+    return any(
+        operand.kind == "view" and operand.node is value.node for operand in operands_of(value)
+    )
 
 
 def has_own_kernel(node: Node) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from .values import Value, contiguous_steps, operands_of
+from .values import CHEAP_FUNCTIONS, Value, contiguous_steps, operands_of
 
 __all__ = [
     "Group", "Unit", "is_aligned", "indent", "merge_axes", "is_one_per_row",
@@ -158,6 +158,12 @@ def compute_stages(group: Group) -> dict[Value, int]:
         # A row's sum is known after the loop that reads the row.
         after = value.kind == "reduce" and group.level[value] == "row"
         stage[value] = max(operand_stages, default=0) + after
+    for value in reversed(group.values):
+        # A mask of a row is computed where it is read, and needs no memory until then.
+        inside = [reader for reader in value.users if reader in stage]
+        if value.function in CHEAP_FUNCTIONS and group.level[value] == "full" and inside:
+            latest = min(stage[reader] - (reader.kind == "reduce") for reader in inside)
+            stage[value] = max(stage[value], latest)
     return stage
 
 

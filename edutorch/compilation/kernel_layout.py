@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .fusion_groups import Group, compute_stages, merge_axes, steps_along
+from .fusion_groups import Group, compute_stages, is_aligned, merge_axes, steps_along
 from .values import FUNCTIONS, POWERS, Operand, Value, contiguous_steps, operands_of
 
 __all__ = ["CHUNK", "ROWS", "KernelLayout", "KernelText"]
@@ -248,6 +248,9 @@ class KernelLayout:
         if value.function == "power" and not isinstance(operands[1], Value):
             # NumPy computes these without `pow` as well: the last bits agree.
             text = POWERS.get(float(operands[1]), text)
+        if value.function == "exp" and is_below_maximum(operands[0]):
+            self.kernel.needs.add("exp_nonpositive")
+            return f"exp_nonpositive({texts[0]})"
         if value.function == "cast":
             if value.dtype == bool:  # as in NumPy: all but 0 is True, nan as well
                 return f"{texts[0]} != 0"
@@ -258,3 +261,18 @@ class KernelLayout:
         if "one" in text.split():
             text = text.replace("one", self.literal(1.0, value.dtype))
         return text.format(*texts)
+
+
+def is_below_maximum(x: Operand) -> bool:
+    """Whether a value is x - max(x), as in a softmax, so that it is never positive."""
+    if not isinstance(x, Value) or x.function != "subtract":
+        return False
+    whole, peak = x.operands
+    if not isinstance(whole, Value) or not isinstance(peak, Value):
+        return False
+    maximum = peak.base
+    if maximum.kind != "reduce" or maximum.function != "max" or maximum.operands[0] is not whole:
+        return False
+    axes = maximum.settings["axes"]
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(whole.shape))
+    return peak.shape == kept and is_aligned(peak, kept)

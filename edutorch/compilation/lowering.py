@@ -11,6 +11,7 @@ import numpy as np
 
 from ..fx import Graph, Node, map_arg, primitives
 from ..fx.node import Argument
+from ..nn.functional.pooling import max_pool_indices, max_pool_scatter
 from ..ops import matmul
 from .batch_matmul_pass import stack_products
 from .decompositions import (
@@ -127,6 +128,11 @@ class ProgramBuilder:
     def lower_call(self, node: Node) -> Any:
         """Add the values of a node."""
         args, kwargs = self.operands(node.args), self.operands(node.kwargs)
+        if not self.on_device and (pooled := pooled_input(node)) is not None:
+            # One kernel has both steps of this gradient, as in eager mode.
+            whole = primitives.gradients_of("max_pool", "input")
+            values = args[0], self.value_of_node[pooled], *kwargs["settings"], {}
+            return self.make_value("call", whole, values, *shape_and_dtype(node))
         # A definition with several results was decomposed.
         if node.target is operator.getitem and isinstance(args[0], tuple):
             return args[0][args[1]]
@@ -229,6 +235,19 @@ class ProgramBuilder:
         if view is None:
             raise UnsupportedDefinitionError("it copies elements into another order")
         return view
+
+
+def pooled_input(node: Node) -> Node | None:
+    """Return the input of the max pooling whose gradient a node ends, or None for other nodes."""
+    if getattr(node.target, "op", None) is not max_pool_scatter.op or len(node.args) != 2:
+        return None
+    taps = node.args[1]
+    is_of_taps = isinstance(taps, Node) and getattr(taps.target, "op", None) is max_pool_indices.op
+    if not is_of_taps or taps.kwargs.get("settings") != node.kwargs.get("settings"):
+        return None
+    pooled = taps.args[0]
+    is_same_shape = tuple(pooled.meta["shape"]) == tuple(node.kwargs["shape"])
+    return pooled if is_same_shape else None
 
 
 def shape_and_dtype(node: Node) -> tuple[tuple[int, ...], Any]:

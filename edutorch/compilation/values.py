@@ -247,7 +247,7 @@ RESERVED = {
     "trunc", "rint", "isnan", "isinf", "isfinite", "parallel_for", "contiguous", "workspace", "run",
     "kernel", "max", "min", "sum", "first", "last", "empty", "sin", "cos", "log1p", "expm1", "exp2",
     "log2", "log10", "logaddexp", "power", "begin", "copysign", "atan2", "compiled", "chunk",
-    "range", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+    "range", "row_max", "exp_nonpositive", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
 }  # fmt: skip
 
 

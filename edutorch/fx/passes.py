@@ -46,19 +46,32 @@ def escaping_nodes(graph: Graph) -> set[Node]:
     return nodes
 
 
+def changed_copy(graph: Graph, *changes: Callable[[Graph], None]) -> Graph:
+    """Return a copy of a graph with some changes; one copy, for it takes as long as a pass."""
+    graph = copy.deepcopy(graph)
+    for change in changes:
+        change(graph)
+    return graph
+
+
 def drop_unused(graph: Graph) -> Graph:
     """Remove every node whose value is not used (dead code elimination)."""
-    graph = copy.deepcopy(graph)
+    return changed_copy(graph, drop_unused_in_place)
+
+
+def drop_unused_in_place(graph: Graph) -> None:
     # Unused random draws are kept: removing one would change all later ones.
     graph.eliminate_dead_code()
     used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
     graph.constants = {name: constant for name, constant in graph.constants.items() if name in used}
-    return graph
 
 
 def fold_constants(graph: Graph) -> Graph:
     """Compute nodes that depend only on constants (constant folding)."""
-    graph = copy.deepcopy(graph)
+    return changed_copy(graph, fold_constants_in_place)
+
+
+def fold_constants_in_place(graph: Graph) -> None:
     escaping = escaping_nodes(graph)
     for node in graph.nodes:
         if node.op != "call_function" or node.is_impure() or node in escaping:
@@ -77,7 +90,7 @@ def fold_constants(graph: Graph) -> Graph:
         folded.meta = {**node.meta, **folded.meta}
         node.replace_all_uses_with(folded)
         graph.erase_node(node)
-    return drop_unused(graph)
+    drop_unused_in_place(graph)
 
 
 def is_host_constant(graph: Graph, node: Node) -> bool:
@@ -96,7 +109,10 @@ def constant_value(graph: Graph, node: Node) -> Any:
 
 def merge_equal(graph: Graph) -> Graph:
     """Compute the same function of the same values only once (common subexpression elimination)."""
-    graph = copy.deepcopy(graph)
+    return changed_copy(graph, merge_equal_in_place)
+
+
+def merge_equal_in_place(graph: Graph) -> None:
     known: dict[Any, Node] = {}
     escaping = escaping_nodes(graph)
     for node in graph.nodes:
@@ -115,7 +131,7 @@ def merge_equal(graph: Graph) -> Graph:
         if first is not node:  # the earlier one comes before all users of the later
             node.replace_all_uses_with(first)
             graph.erase_node(node)
-    return drop_unused(graph)
+    drop_unused_in_place(graph)
 
 
 def constant_key(graph: Graph, node: Node) -> Any:
@@ -153,7 +169,10 @@ def tidy(graph: Graph) -> Graph:
     value's own dtype, reshapes to its own shape, expands to its own size and identity permutes;
     of two successive reshapes, the first; two successive transposes.
     """
-    graph = copy.deepcopy(graph)
+    return changed_copy(graph, tidy_in_place)
+
+
+def tidy_in_place(graph: Graph) -> None:
     escaping = escaping_nodes(graph)
     for node in graph.nodes:
         if node.op != "call_function" or "shape" not in node.meta:
@@ -166,7 +185,7 @@ def tidy(graph: Graph) -> Graph:
             continue
         node.replace_all_uses_with(unchanged)
         graph.erase_node(node)
-    return drop_unused(graph)
+    drop_unused_in_place(graph)
 
 
 def has_other_meta(first: Node, second: Node) -> bool:
@@ -229,6 +248,10 @@ def is_negative_zero(value: object) -> bool:
 # All passes -------------------------------------------------------------------------------------
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (drop_unused, fold_constants, tidy, merge_equal)
+CHANGES: tuple[Callable[[Graph], None], ...] = (
+    drop_unused_in_place, fold_constants_in_place, tidy_in_place, merge_equal_in_place,
+)  # fmt: skip
+"""The same passes without a copy for each."""
 
 
 def standard(graph: Graph) -> Graph:
@@ -241,6 +264,4 @@ def standard(graph: Graph) -> Graph:
         add = torch.add(exp, exp, alpha = 1);  exp = None
         return (add,)
     """
-    for pass_ in PASSES:
-        graph = pass_(graph)
-    return graph
+    return changed_copy(graph, *CHANGES)

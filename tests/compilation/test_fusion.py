@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import edutorch
+from edutorch.compilation.kernel_cache import wait_for_all
 from edutorch.compilation.pipeline import lower
 from edutorch.compilation.symbols import SymbolicArray, UnsupportedDefinitionError
 from edutorch.compilation.values import FUNCTIONS, Value
@@ -283,3 +284,19 @@ def test_a_function_of_one_op_runs_as_it_is_written():
         np.testing.assert_allclose(compiled(x).numpy(), edutorch.sigmoid(x).numpy(), rtol=1e-6)
     assert compiled.unchecked
     assert len(compiled.entries) == 2  # it was seen that the shape is another one
+
+
+def test_only_what_is_below_its_maximum_is_taken_for_it():
+    x = edutorch.randn(300, 300) * 9
+    x[1, 2], x[2, 3], x[3] = edutorch.nan, -edutorch.inf, -edutorch.inf
+    for function, name in [
+        (lambda x: edutorch.exp(2 * x - (2 * x).amax(1, keepdim=True)), "exp_nonpositive"),
+        (lambda x: edutorch.exp(2 * x - (2 * x).amax(1)), " exp("),
+    ]:
+        compiled = edutorch.compile(function)
+        compiled(x)
+        wait_for_all()
+        assert name in compiled.code
+        with np.errstate(all="ignore"):
+            expected = function(x).numpy()
+            np.testing.assert_allclose(compiled(x).numpy(), expected, rtol=1e-5, atol=1e-37)
