@@ -190,6 +190,26 @@ def multiply_others(gradient, row, out):
         before *= row[k]
 
 
+@njit
+def multiply_other_rows(gradient, x, y, running):
+    """The same for adjacent columns, where there is a 0 or a product has left the range."""
+    n, width = np.uint64(x.shape[0]), gradient.size
+    for j in range(width):
+        running[j] = 1
+    for step in range(n):
+        row, out = x[n - 1 - step], y[n - 1 - step]
+        for j in range(width):
+            out[j] = running[j]
+            running[j] *= row[j]
+    for j in range(width):
+        running[j] = gradient[j]
+    for k in range(n):
+        row, out = x[k], y[k]
+        for j in range(width):
+            out[j] *= running[j]
+            running[j] *= row[j]
+
+
 def prod_gradient(start, stop, g, x, grad_input):
     """g times the product of all other elements along the axis; g has one element for it."""
     start, stop = claim_range(start, stop)
@@ -218,22 +238,9 @@ def prod_gradient(start, stop, g, x, grad_input):
                 out = grad_input[block, k, left : left + width]
                 for j in range(width):
                     out[j] = running[j] / row[j]
-            continue
-        for j in range(width):
-            running[j] = 1
-        for step in range(n):
-            k = n - 1 - step
-            row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
-            for j in range(width):
-                out[j] = running[j]
-                running[j] *= row[j]
-        for j in range(width):
-            running[j] = gradient[j]
-        for k in range(n):
-            row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
-            for j in range(width):
-                out[j] *= running[j]
-                running[j] *= row[j]
+        else:
+            columns = x[block, :, left : left + width], grad_input[block, :, left : left + width]
+            multiply_other_rows(gradient, *columns, running)
 
 
 # Makers ------------------------------------------------------------------------------------------
