@@ -115,7 +115,8 @@ def find_extremes(start, stop, x, values, indices, largest):
     for unit in range(np.int64(start), np.int64(stop)):
         block, left = unit // bands, unit % bands * EXTREMES_BAND
         width = min(EXTREMES_BAND, inner - left)
-        best[:width], index[:width] = x[block, 0, left : left + width], 0
+        for j in range(width):
+            best[j], index[j] = x[block, 0, left + j], 0
         for k in range(1, n):
             row = x[block, k, left : left + width]
             for j in range(width):
@@ -124,8 +125,8 @@ def find_extremes(start, stop, x, values, indices, largest):
                 replaces = is_better or (value != value and old == old)  # the first NaN stays
                 best[j] = value if replaces else old
                 index[j] = k if replaces else index[j]
-        values[block, left : left + width] = best[:width]
-        indices[block, left : left + width] = index[:width]
+        for j in range(width):
+            values[block, left + j], indices[block, left + j] = best[j], index[j]
 
 
 @functools.cache

@@ -69,7 +69,8 @@ def scan(start, stop, x, y, is_product, backwards):
     for unit in range(np.int64(start), np.int64(stop)):
         block, left = unit // bands, unit % bands * COLUMN_BAND
         width = min(COLUMN_BAND, inner - left)
-        running[:] = first
+        for j in range(width):
+            running[j] = first
         for step in range(n):
             k = n - 1 - step if backwards else step
             row, out = x[block, k, left : left + width], y[block, k, left : left + width]
@@ -84,15 +85,13 @@ def scan(start, stop, x, y, is_product, backwards):
 
 
 @njit(forceinline=True)
-def replaces(value, best, largest):
+def replaces(value, best):
     """Of equal ones the last counts; the first NaN stays, with the index of the last."""
-    if largest:
-        return (not value < best) and (best == best or value != value)
-    return (not value > best) and (best == best or value != value)
+    return (not value < best) and (best == best or value != value)
 
 
-def scan_extremes(start, stop, x, values, indices, largest):
-    """The extremes of x so far, and their indices; the range counts bands of rows or columns."""
+def scan_maxima(start, stop, x, values, indices):
+    """The maxima of x so far, and their indices; the range counts bands of rows or columns."""
     start, stop = claim_range(start, stop)
     n, inner = x.shape[1], x.shape[2]
     if inner == 1:
@@ -100,7 +99,7 @@ def scan_extremes(start, stop, x, values, indices, largest):
             best, index = x[r, 0, 0], np.uint64(0)
             for k in range(np.uint64(n)):
                 value = x[r, k, 0]
-                if replaces(value, best, largest):
+                if replaces(value, best):
                     best, index = value, k
                 values[r, k, 0], indices[r, k, 0] = best, index
         return
@@ -109,13 +108,14 @@ def scan_extremes(start, stop, x, values, indices, largest):
     for unit in range(np.int64(start), np.int64(stop)):
         block, left = unit // bands, unit % bands * COLUMN_BAND
         width = min(COLUMN_BAND, inner - left)
-        best[:width], index[:width] = x[block, 0, left : left + width], 0
+        for j in range(width):
+            best[j], index[j] = x[block, 0, left + j], 0
         for k in range(n):
             row, out = x[block, k, left : left + width], values[block, k, left : left + width]
             out_index = indices[block, k, left : left + width]
             for j in range(width):
                 value, old = row[j], best[j]
-                is_best = replaces(value, old, largest)
+                is_best = replaces(value, old)
                 best[j] = value if is_best else old
                 index[j] = k if is_best else index[j]
                 out[j], out_index[j] = best[j], index[j]
@@ -142,7 +142,8 @@ def cumprod_gradient(start, stop, g, x, grad_input):
     for unit in range(np.int64(start), np.int64(stop)):
         block, left = unit // bands, unit % bands * COLUMN_BAND
         width = min(COLUMN_BAND, inner - left)
-        running[:] = 0
+        for j in range(width):
+            running[j] = 0
         for step in range(n):
             k = n - 1 - step
             row, gradient = x[block, k, left : left + width], g[block, k, left : left + width]
@@ -151,7 +152,8 @@ def cumprod_gradient(start, stop, g, x, grad_input):
                 later = gradient[j] + running[j]
                 out[j] = later
                 running[j] = later * row[j]
-        running[:] = 1
+        for j in range(width):
+            running[j] = 1
         for k in range(n):
             row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
             for j in range(width):
@@ -188,6 +190,26 @@ def multiply_others(gradient, row, out):
         before *= row[k]
 
 
+@njit
+def multiply_other_rows(gradient, x, y, running):
+    """The same for adjacent columns, where there is a 0 or a product has left the range."""
+    n, width = np.uint64(x.shape[0]), gradient.size
+    for j in range(width):
+        running[j] = 1
+    for step in range(n):
+        row, out = x[n - 1 - step], y[n - 1 - step]
+        for j in range(width):
+            out[j] = running[j]
+            running[j] *= row[j]
+    for j in range(width):
+        running[j] = gradient[j]
+    for k in range(n):
+        row, out = x[k], y[k]
+        for j in range(width):
+            out[j] *= running[j]
+            running[j] *= row[j]
+
+
 def prod_gradient(start, stop, g, x, grad_input):
     """g times the product of all other elements along the axis; g has one element for it."""
     start, stop = claim_range(start, stop)
@@ -201,7 +223,8 @@ def prod_gradient(start, stop, g, x, grad_input):
     for unit in range(np.int64(start), np.int64(stop)):
         block, left = unit // bands, unit % bands * COLUMN_BAND
         width = min(COLUMN_BAND, inner - left)
-        running[:] = 1
+        for j in range(width):
+            running[j] = 1
         for k in range(n):
             row = x[block, k, left : left + width]
             for j in range(width):
@@ -215,20 +238,9 @@ def prod_gradient(start, stop, g, x, grad_input):
                 out = grad_input[block, k, left : left + width]
                 for j in range(width):
                     out[j] = running[j] / row[j]
-            continue
-        running[:] = 1
-        for step in range(n):
-            k = n - 1 - step
-            row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
-            for j in range(width):
-                out[j] = running[j]
-                running[j] *= row[j]
-        running[:width] = gradient
-        for k in range(n):
-            row, out = x[block, k, left : left + width], grad_input[block, k, left : left + width]
-            for j in range(width):
-                out[j] *= running[j]
-                running[j] *= row[j]
+        else:
+            columns = x[block, :, left : left + width], grad_input[block, :, left : left + width]
+            multiply_other_rows(gradient, *columns, running)
 
 
 # Makers ------------------------------------------------------------------------------------------
@@ -320,17 +332,16 @@ def cumprod_input() -> Run:
 @cumulative.cum_minmax.kernel("cpu", min_size=256)
 def cum_minmax() -> Run:
     """Make the forward of `cummax` and `cummin`."""
-    kernel = compile_kernel(scan_extremes, ARRAY_3D, ARRAY_3D, INT64_3D, BOOL)
+    kernel = compile_kernel(scan_maxima, ARRAY_3D, ARRAY_3D, INT64_3D)
 
     def run(input: Array, dim: int, largest: bool) -> tuple[np.ndarray, np.ndarray] | None:
         if not is_axis(input, dim):
             return None
         shape = split_at_axis(input.shape, dim)
         values, indices = np.empty(shape, input.dtype), np.empty(shape, np.int64)
-        parallel_for(
-            kernel, count_bands(shape), input.reshape(shape), values, indices, largest,
-            work=input.size,
-        )  # fmt: skip
+        x = (input if largest else -input).reshape(shape)  # the minima: -max(-x)
+        parallel_for(kernel, count_bands(shape), x, values, indices, work=input.size)
+        values = values if largest else np.negative(values, out=values)
         return values.reshape(input.shape), indices.reshape(input.shape)
 
     return run

@@ -138,12 +138,8 @@ def copy_elements(start, stop, addresses, plan, size, in_tiles):
     if in_tiles:
         if size == 4:
             copy_tiles(start, stop, addresses, plan, np.empty(0, np.uint32))
-        elif size == 8:
-            copy_tiles(start, stop, addresses, plan, np.empty(0, np.uint64))
-        elif size == 2:
-            copy_tiles(start, stop, addresses, plan, np.empty(0, np.uint16))
         else:
-            copy_tiles(start, stop, addresses, plan, np.empty(0, np.uint8))
+            copy_tiles(start, stop, addresses, plan, np.empty(0, np.uint64))
     elif size == 4:
         copy_rows(start, stop, addresses, plan, np.empty(0, np.uint32))
     elif size == 8:
@@ -176,7 +172,7 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
         return target
     last = axes[-1]
     adjacent = next((axis for axis in axes[:-1] if axis[1] == size and axis[0] > 1), None)
-    in_tiles = adjacent is not None and last[1] != size and last[2] == size and last[0] > 1
+    in_tiles = adjacent is not None and last[1] != size and last[2] == size and size >= 4
     if in_tiles:
         axes = [*(axis for axis in axes[:-1] if axis is not adjacent), adjacent, last]
     plan = tuple(zip(*[(1, 0, 0)] * (AXES - len(axes)), *axes, strict=True))
@@ -338,11 +334,13 @@ def copy_triangle(start, stop, x, y, diagonal, is_lower):
         matrix, r = unit // rows, unit % rows
         row, out = x[matrix, r], y[matrix, r]
         cut = min(max(r + diagonal + is_lower, 0), columns)
-        kept, rest = (slice(0, cut), slice(cut, columns)) if is_lower else (
-            slice(cut, columns), slice(0, cut)
-        )  # fmt: skip
-        out[kept] = row[kept]
-        out[rest] = 0
+        first, last = (0, cut) if is_lower else (cut, columns)
+        kept, target = row[first:last], out[first:last]
+        for j in range(kept.size):
+            target[j] = kept[j]
+        empty = out[last:] if is_lower else out[:first]
+        for j in range(empty.size):
+            empty[j] = 0
 
 
 @ops.tril.kernel("cpu", min_size=4096)
