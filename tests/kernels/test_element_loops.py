@@ -93,6 +93,18 @@ def test_conversions_are_those_of_numpy(target):
         assert fast.stride() == slow.stride()
 
 
+@pytest.mark.parametrize("name", ["add", "div", "lt"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_16_bit_floats_are_rounded_once(name, dtype):
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(300, 300, generator=generator).to(getattr(torch, dtype)) for _ in range(2))
+    fast = getattr(torch, name)(x, y[0])
+    with reference_only():
+        slow = getattr(torch, name)(x, y[0])
+    assert fast.dtype is slow.dtype
+    assert torch.equal(fast, slow)
+
+
 def test_a_loss_does_not_depend_on_the_number_of_threads():
     x = torch.randn(300_000, generator=torch.Generator().manual_seed(0))
     losses, threads = [], torch.get_num_threads()
