@@ -40,6 +40,7 @@ MAX_VARIANTS = 12
 
 FLOAT32, NO_SCALARS = np.dtype("float32"), (0.0,) * MAX_SCALARS
 MIN_CONVERSION = 65_536
+HALVES = {dtypes.array_type(dtype) for dtype in (dtypes.float16, dtypes.bfloat16)}
 LOOP_DTYPES = {np.dtype("float32"), np.dtype("float64")}
 NUMBER_TYPES = {int, float}
 
@@ -132,16 +133,21 @@ class Variants:
         by_name = dict(zip(self.names, dtypes, strict=True))
         arrays = {name: dtype for name, dtype in by_name.items() if is_dtype(dtype)}
         computed = {dtype for dtype in arrays.values() if dtype != np.bool_}
-        if len(computed) != 1 or not computed <= LOOP_DTYPES:
+        if len(computed) != 1:
             return False
-        (computed_in,) = computed
+        (dtype,) = computed
+        computed_in = FLOAT32 if dtype in HALVES else dtype
+        if computed_in not in LOOP_DTYPES:
+            return False
         values = dict(zip(self.settings, settings or (), strict=bool(settings)))
         scalars = [name for name in self.settings if values.get(name) is FREE]
         fixed = [(name, value) for name, value in values.items() if value is not FREE]
         code = self.trace(scalars, by_name, fixed)
         if code is None:
             return False
-        result = np.dtype(bool) if code.is_condition else computed_in
+        if dtype in HALVES and len(code.operations) > 1:
+            return False  # the definition rounds to 16 bits after each operation
+        result = np.dtype(bool) if code.is_condition else dtype
         if len(code.operations) > 1 and SCALAR & {*code.operations} and has_avx512():
             return False
         operands = (*arrays.values(), result)
