@@ -15,13 +15,12 @@ from weakref import ReferenceType, ref
 from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor
 from ..core.autograd.engine import conjugate, conjugate_all
-from ..core.autograd.graph import Node
+from ..core.autograd.graph import Node, note_saved
 from ..core.autograd.multi_output import Description, make_output_node
 from ..core.autograd.saved_tensors import PackedTensor
 from ..core.autograd.versions import (
     VersionCounter,
     clock,
-    note_saved,
     second_backward,
     stale_value,
 )

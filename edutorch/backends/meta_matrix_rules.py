@@ -123,13 +123,20 @@ def qr(function: Rule, a: Any, mode: str = "reduced") -> Any:
 
 
 @rule("linalg.svd")
-def svd(function: Rule, a: Any, full_matrices: bool = True) -> Any:
+def svd(function: Rule, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     batch, m, n, k = matrix_parts(a)
+    if not compute_uv:
+        return new((*batch, k), real_dtype(a.dtype))
     rows, columns = (m, n) if full_matrices else (k, k)
     return (
         new((*batch, m, rows), a.dtype), new((*batch, k), real_dtype(a.dtype)),
         new((*batch, columns, n), a.dtype),
     )  # fmt: skip
+
+
+@rule("linalg.eigvalsh")
+def eigvalsh(function: Rule, a: Any, *rest: Any) -> Any:
+    return new(a.shape[:-1], real_dtype(a.dtype))
 
 
 @rule("linalg.eigh linalg.eig")

@@ -222,18 +222,24 @@ def add_product(
     xp: Namespace, left: Array, right: Array, input: Array, beta: float, alpha: float
 ) -> Array:
     """A product added to a tensor, in one op: y = beta · input + alpha · left @ right."""
-    y = matrix_product(xp, left, right)
-    y = y if alpha == 1 else y * alpha
-    return y if beta == 0 else y + (input if beta == 1 else input * beta)
+    y = scale(matrix_product(xp, left, right), alpha)
+    return y if beta == 0 else y + scale(input, beta)
+
+
+def scale(x: Any, factor: float) -> Any:
+    """Return factor · x in the dtype of x: an array of bfloat16 times a float has float32."""
+    if factor == 1:
+        return x
+    return x * factor if isinstance(x, Tensor) else x * x.dtype.type(factor)
 
 
 add_product.vjp(
-    input=lambda g, beta: g if beta == 1 else g * beta,
+    input=lambda g, beta: scale(g, beta),
     left=lambda g, left_shape, right, alpha: matmul_left_gradient(
-        g if alpha == 1 else g * alpha, left_shape, right
+        scale(g, alpha), left_shape, right
     ),
     right=lambda g, left, right_shape, alpha: matmul_right_gradient(
-        g if alpha == 1 else g * alpha, left, right_shape
+        scale(g, alpha), left, right_shape
     ),
     latex={
         "input": r"\beta\,g", "left": r"\alpha\,g\,B^\top", "right": r"\alpha\,A^\top g"

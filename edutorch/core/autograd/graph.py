@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
 from ... import backends
-from ...backends.numpy import Array, ArrayOrTensor, Stored
+from ...backends.numpy import Array, ArrayOrTensor, Shared, Stored
 from ...dtypes import STORED
 from ...errors import CodeLocation, Source, read_line
 from ...events import GradientAccumulated, emit
@@ -30,7 +30,7 @@ from ...modes import current
 from ..precision import widen_for_rules
 from ..shapes import keepdim_shape
 from . import versions
-from .versions import VersionCounter, clock, note_saved, second_backward, stale_value
+from .versions import VersionCounter, clock, second_backward, stale_value
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -258,6 +258,16 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
+
+
+def note_saved(saved: Iterable[Any], order: int) -> tuple[Any, ...]:
+    """Note at the tensors that a node saves when it did: `numpy()` asks for it."""
+    values = tuple(saved)
+    for value in values:
+        for item in value if value.__class__ is tuple else (value,):
+            if hasattr(item, "_writes") and not isinstance(item._array, Shared):  # else a copy
+                item._saved_at = order
+    return values
 
 
 def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import backends
-from ...backends.numpy import Array, ArrayOrTensor, Shared
+from ...backends.numpy import Array, ArrayOrTensor
 from ...errors import CodeLocation, GradientError, ShapeError, StaleValueError, read_line
 from ..error_messages import has_overlap, overlap_error
 from ..shapes import Index
@@ -205,17 +204,7 @@ def memory_proxy(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else np.asarray(MemoryProxy(array))
 
 
-# Saving ------------------------------------------------------------------------------
-
-
-def note_saved(saved: Iterable[Any], order: int) -> tuple[Any, ...]:
-    """Note at the tensors that a node saves when it did: `numpy()` asks for it."""
-    values = tuple(saved)
-    for value in values:
-        for item in value if value.__class__ is tuple else (value,):
-            if hasattr(item, "_writes") and not isinstance(item._array, Shared):  # else a copy
-                item._saved_at = order
-    return values
+# Histories -------------------------------------------------------------------------
 
 
 def count_from_now(tensor: Tensor) -> int:

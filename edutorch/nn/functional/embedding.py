@@ -11,7 +11,7 @@ from ...backends.kernel_registry import run_on_device, slot
 from ...backends.numpy import Array
 from ...backends.pending_checks import check_later
 from ...core.composed import recorded_as
-from ...core.error_messages import is_any_true
+from ...core.error_messages import check_memory, is_any_true
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor, wrap
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError
@@ -81,7 +81,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if y is not None:
             return wrap(y)
     if classes.__class__ is np.ndarray and current() is DEFAULT:  # nobody records the ops below
-        rows = np.zeros((classes.size, max(num_classes, 0)), np.int64)
+        shape = classes.size, max(num_classes, 0)
+        check_memory("one_hot", shape, np.dtype(np.int64))
+        rows = np.zeros(shape, np.int64)
         rows[np.arange(classes.size), classes.reshape(-1)] = 1
         return wrap(rows.reshape(*classes.shape, rows.shape[1]))
     if num_classes > tensor.numel():  # few of the rows of a large identity are wanted
@@ -126,12 +128,11 @@ def embedding(
         renormalize_rows(weight, input, max_norm, norm_type)
     try:
         padding_row = None if padding_idx is None else resolve_padding_idx(weight, padding_idx)
-        row_indices = input if input.ndim == 1 else reshape(input, (-1,))
+        row_indices = reshape(input, (-1,))
         result = select_rows(weight, row_indices, scale_grad_by_freq, sparse, padding_row)
     except (DimError, DTypeError) as error:
         raise row_error(input, weight, error) from None
-    if input.ndim != 1:
-        result = reshape(result, (*input.shape, *weight.shape[1:]))
+    result = reshape(result, (*input.shape, *weight.shape[1:]))
     if padding_row is None or sparse:  # a sparse gradient leaves the row out
         return result
     padding = reshape(input == padding_row, (*input.shape, 1))
