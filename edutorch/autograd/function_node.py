@@ -15,7 +15,7 @@ from weakref import ReferenceType, ref
 from .. import backends, dtypes
 from ..backends.numpy import Array, ArrayOrTensor
 from ..core.autograd.engine import conjugate, conjugate_all
-from ..core.autograd.graph import Node, note_saved
+from ..core.autograd.graph import Node
 from ..core.autograd.multi_output import Description, make_output_node
 from ..core.autograd.saved_tensors import PackedTensor
 from ..core.autograd.versions import (
@@ -358,7 +358,8 @@ class Context:
             else:
                 position = next((i for i, input_ in enumerate(inputs) if input_ is tensor), None)
                 tensor = copy_if_shared(tensor)
-                note_saved((tensor,), clock())
+                if tensor is not None:
+                    tensor._saved_at = clock()
                 saved.append(
                     PackedTensor(tensor, hooks) if hooks and tensor is not None else tensor
                 )

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
 from ... import backends
-from ...backends.numpy import Array, ArrayOrTensor, Shared, Stored
+from ...backends.numpy import Array, ArrayOrTensor, Stored
 from ...dtypes import STORED
 from ...errors import CodeLocation, Source, read_line
 from ...events import GradientAccumulated, emit
@@ -260,16 +260,6 @@ class Node:
         return f"<{self.name()}>"
 
 
-def note_saved(saved: Iterable[Any], order: int) -> tuple[Any, ...]:
-    """Note at the tensors that a node saves when it did: `numpy()` asks for it."""
-    values = tuple(saved)
-    for value in values:
-        for item in value if value.__class__ is tuple else (value,):
-            if hasattr(item, "_writes") and not isinstance(item._array, Shared):  # else a copy
-                item._saved_at = order
-    return values
-
-
 def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:
     """Give an output the node of the op that computed it.
 
@@ -280,10 +270,12 @@ def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:
     """
     inputs = values[op.inputs[0]] if op.variadic else [values[name] for name in op.inputs]
     node = (op.node_type if op.choose_node is None else op.choose_node(values))()
-    node._order = clock()
-    node.edges = tuple(edge_of(value) for value in inputs)
+    node._order, node.edges = clock(), tuple(edge_of(value) for value in inputs)
     y = output._array
-    node.saved = note_saved((value_to_save(op, name, values, y) for name in op.saved), node._order)
+    node.saved = tuple(value_to_save(op, name, values, y) for name in op.saved)
+    for value in (*inputs, *values.values()):  # they may be saved: `numpy()` asks since when
+        if hasattr(value, "_writes"):
+            value._saved_at = node._order
     node.shape, node.dtype, node.hooks, node.writes = y.shape, y.dtype, None, None
     scalars = [name for name in op.inputs[1:] if values[name].__class__ in (int, float)]
     if scalars:  # for pictures, which write `x * 2`: a rule may not need the number
@@ -303,10 +295,8 @@ def value_to_save(op: Op, name: str, values: dict[str, Any], y: Array) -> Any:
         return values[name]
     if op.variadic:
         return tuple(values[name])
-    users = [user for user, rule in op.rules.items() if name in rule.parameters]
-    is_used = len(users) == len(op.inputs) or any(
-        edge_of(values[user]) is not None for user in users
-    )
+    users = [values[user] for user, rule in op.rules.items() if name in rule.parameters]
+    is_used = len(users) == len(op.inputs) or any(edge_of(user) is not None for user in users)
     return values[name] if is_used else None
 
 
