@@ -115,12 +115,15 @@ def words_of(call: Call) -> set[str]:
 
 
 def tensors_of(call: Call) -> list[np.ndarray]:
-    """Return the numbers of a call's tensors, 16-bit ones as they are in float32."""
-    seen = {"offset": np.s_[1:], "sliced": np.s_[..., ::2]}  # the part of the memory that is used
+    """Return the numbers of a call's tensors as it sees them, 16-bit ones in float32."""
+    views = {
+        "offset": lambda x: x[1:], "sliced": lambda x: x[..., ::2], "transposed": np.transpose,
+        "channels_last": lambda x: np.moveaxis(x, -1, 1) if x.ndim > 1 else x,
+    }  # fmt: skip
     arrays = []
     for spec in call.specs():
         values = values_of(spec)
-        values = values[seen[spec.layout]] if values.ndim and spec.layout in seen else values
+        values = views[spec.layout](values) if values.ndim and spec.layout in views else values
         arrays.append(values.astype("float32") if spec.dtype.endswith("float16") else values)
     return arrays
 
