@@ -113,7 +113,7 @@ def apply(
     backend = backends.CPU
     if modes.batches or not all(array_of(x).__class__ is np.ndarray for x in operands):
         if out is None and not special and (plain := plain_operands(op, operands)) is not None:
-            return op.function(*plain, **settings)
+            return op.function(**dict(zip(op.inputs, plain, strict=True)), **settings)
         backend, operands = choose_backend(op, operands, settings)
         tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     if not tensors or not modes.listeners:

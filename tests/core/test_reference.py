@@ -17,6 +17,7 @@ from edutorch.backends.kernel_registry import is_reference_only
 from edutorch.core.autograd.reference import ReferenceEngine
 from edutorch.core.op import Op
 from edutorch.core.tensor import Tensor
+from edutorch.utils._pytree import tree_leaves
 from tests.house import PACKAGE, files_of_a_step, lines_of_code
 from tests.op_calls import arguments, call, ops
 from tests.op_cases import CASES
@@ -98,6 +99,23 @@ def test_each_op_in_both_forms(op: Op):
         plain = all_cases(op)
     for what, values in fast.items():
         assert_same(values, plain[what], what, 1e-4 if op.name in BY_LAPACK else 0.0)
+
+
+def results(op: Op, case: dict[str, Any], is_held: bool) -> list[Any]:
+    """Return the tensors that an op gives; NumPy holds the memory of its operands, or does not."""
+    bound = arguments(op, case, "cpu", "float32")
+    held = [leaf.numpy() for leaf in tree_leaves(bound) if is_held and isinstance(leaf, Tensor)]
+    result = call(op, bound)
+    del held
+    return [leaf.clone() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@ops()
+def test_each_op_of_tensors_that_numpy_holds(op: Op):
+    for number, case in enumerate(CASES[op.name][:3]):
+        shared, plain = (attempt(partial(results, op, case, held)) for held in (True, False))
+        assert_same(shared, plain, f"{op.name}, case {number}")
 
 
 def run_of_the_network() -> list[Tensor]:

@@ -24,6 +24,7 @@ FAMILIES = {
     "linear algebra beyond products, determinants and inverses": (
         "solve_forward", "qr_forward", "matrix_exp", "lu_factor_forward", "pinv_forward",
         "matrix_rank_forward", "apply_householder", "ldl_factor_forward", "ldl_solve_forward",
+        "eigvalsh_forward", "svdvals_forward",
     ),
 }  # fmt: skip
 """Families that ONNX lacks, and the ops of each that are refused."""
@@ -34,7 +35,8 @@ REFUSED = {
     "getitem": "x[mask] has a size that depends on the data; other indices leave",
     "as_strided": "a view of no elements at all is refused; others leave",
     "ctc_loss_forward": "its recurrence runs over lists of different lengths",
-    "resample_axis": "only GPUs call it; elsewhere `interpolate` is made of ops that leave",
+    "resample_axis": "only kernels call it; a captured `interpolate` is made of ops that leave",
+    "add_product": "a captured `addmm`, `baddbmm` or `addmv` is made of ops that leave",
 }
 """The other ops that are refused, in some of their cases or in all."""
 
