@@ -50,7 +50,7 @@ def nll_loss(
         losses = xp.where(factor == 0, 0, losses)  # an ignored -inf counts 0, not NaN
     if reduction == "none":
         return losses
-    total = xp.add.reduce(losses, axis=None)
+    total = losses.sum()
     mean = total if reduction == "sum" else total / total_weight(factor, target)
     return mean if mean.dtype == input.dtype else mean.astype(input.dtype)
 
