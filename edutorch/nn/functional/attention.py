@@ -170,6 +170,8 @@ def can_use_sdpa_op(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether the fused op applies: equal batch axes, and no autocast."""
     batch = query._array.shape[:-2]
     same = key._array.shape[:-2] == batch == value._array.shape[:-2]
+    if not same:  # (of a DTensor, the arrays are only parts)
+        same = key.shape[:-2] == query.shape[:-2] == value.shape[:-2]
     return same and current().autocast is None
 
 
