@@ -287,3 +287,10 @@ def test_a_gradient_takes_the_shape_of_its_tensor(shape, wanted, expected):
     gradient = unbroadcast(edutorch.ones(shape), wanted)
     assert tuple(gradient.shape) == wanted
     assert (gradient == expected).all()
+
+
+def test_a_leaf_may_be_detached_in_place():
+    x = edutorch.ones(2, requires_grad=True)
+    y = x * x
+    assert x.detach_() is x and not x.requires_grad
+    assert y.detach_().is_leaf and y.tolist() == [1, 1]

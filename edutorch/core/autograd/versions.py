@@ -215,7 +215,7 @@ def count_from_now(tensor: Tensor) -> int:
 
 def forget_history(tensor: Tensor) -> None:
     """Make a tensor a leaf, of which the former node may have saved the elements."""
-    if tensor._node is not None:
+    if hasattr(tensor._node, "_order"):  # a leaf has no node of an op
         tensor._saved_at = tensor._node._order
     tensor._node = None
 
