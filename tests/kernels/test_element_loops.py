@@ -52,7 +52,7 @@ def operand(draw, shape, dtype, special):
 
 
 @tried("key", KERNELS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(data=some.data())
 def test_any_operands(key, data):
     shape = data.draw(some.lists(some.sampled_from([0, 1, 2, 3, 7, 40, 300]), max_size=3))
@@ -71,7 +71,8 @@ def test_any_operands(key, data):
         return  # where it is one number, it chooses the formula
     assert result.dtype == expected.dtype
     assert result.shape == expected.shape
-    if key in ONE_STEP:
+    layouts = {(value.shape, value.strides) for value in values if value is not None}
+    if key in ONE_STEP and len(layouts) == 1:  # where operands disagree, the order may be another
         steps = [
             [step for size, step in zip(array.shape, array.strides, strict=True) if size > 1]
             for array in (result, expected)
