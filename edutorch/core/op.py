@@ -43,6 +43,7 @@ from .autograd.forward_mode import push
 from .autograd.multi_output import MultiViewNode, wrap_views
 from .autograd.reference import ReferenceEngine
 from .autograd.reference import backward as reference_backward
+from .autograd.saved_tensors import attach_saved_members
 from .dispatch import apply, apply_operator, call
 from .error_messages import ARRAY_ERRORS, check_flag, explain
 from .fast import call_codegen
@@ -425,7 +426,7 @@ class Op:
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
         if recorded:
             self.generated_backward = scope["backward"]
-            self.node_type.holds = any(name == "y" or name in self.inputs for name in self.saved)
+            attach_saved_members(self)
         self.function.__globals__.update(scope)
         # The same code finds another `apply` among its globals: no wrapper has to be called.
         self.operator.__globals__.update(scope, apply=apply_operator)

@@ -130,7 +130,6 @@ class Node:
     writes: VersionCounter | None  # the output's, once it has some: see `tensor.writes_of`
     _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
     restore_result: Callable[[Any], Tensor]  # attached by `tensor.py`
-    saved_value: Callable[[str], Any]  # attached by `saved_tensors.py`
 
     def __init_subclass__(cls) -> None:
         cls.origin = cls.__dict__.get("origin", cls)
@@ -233,11 +232,6 @@ class Node:
     def _sequence_nr(self) -> int:
         """Return its index in the order of recording."""
         return self._order
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_saved_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.saved_value(name.removeprefix("_saved_"))
 
     def add_hook(self, slot: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Add a hook to one of the slots of `Hooks`."""

@@ -406,7 +406,7 @@ def _record(op: Op) -> str:
         [
             # Of the type that PyTorch names for the call.
             f"node = ({op.node})()",
-            "node._order = clock()",
+            "node._order = order = clock()",
             f"node.edges = {edges}",
             f"node.saved = ({saved})",
             "node.shape = y.shape",
@@ -423,12 +423,14 @@ def _saved_marks(op: Op) -> list[str]:
     """Return code that notes the node's order at the tensors that it saves: `numpy()` asks it."""
     names = [name for name in op.saved if name in op.inputs and name not in op.copied]
     if op.variadic:
-        return [f"for tensor in {name}:\n    tensor._saved_at = node._order" for name in names]
-    may_be_no_tensor = op.scalars | op.optional
+        return [f"for tensor in {name}:\n    tensor._saved_at = order" for name in names]
+    first = next(name for name in op.inputs if name not in op.no_promotion)
+    may_be_no_tensor = (op.scalars | op.optional) - {first}  # that of the fast path is a tensor
     return [
-        f"if {name}.__class__ in TENSORS:\n    {name}._saved_at = node._order"
+        # What has a node is a tensor; a class is looked up for constants only.
+        f"if n_{name} is not None or {name}.__class__ in TENSORS:\n    {name}._saved_at = order"
         if name in may_be_no_tensor
-        else f"{name}._saved_at = node._order"
+        else f"{name}._saved_at = order"
         for name in names
     ]
 
