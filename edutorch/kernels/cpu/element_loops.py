@@ -25,12 +25,15 @@ from ..formulas import Code
 from . import array_blocks, jit, scalar_functions
 from .array_blocks import (
     CASTS,
+    CONSTANTS,
     INPUTS,
     IS_SUM,
     IS_UFUNC,
     ITEMSIZE,
     LOOP,
+    MAX_INPUTS,
     PLAN_WORDS,
+    STEPS,
     UFUNC_DATA,
 )
 
@@ -64,6 +67,18 @@ def loop(count, operands):
     for i in range(count):
         {lines}
 """
+
+CONSTANT_TEXT = """
+    if load(operands + {step}) == 0:
+        {name} = {name}_elements[0]
+        for i in range(count):
+            {lines}
+        return
+"""
+"""In a loop before the general case: one operand is one element throughout the block."""
+
+MAX_STREAMED = 3
+"""With more operations than this, copying an operand into a buffer takes no time beside them."""
 
 REPAIRED = re.compile(r"\b(fmod|remainder)\((\w+), (\w+)\)")
 """Functions that are exact for nearly all arguments, and for which others do the rest."""
@@ -160,11 +175,18 @@ def make_plan(
     else:
         words[[IS_UFUNC, UFUNC_DATA]] = 1, loop.data
     words[IS_SUM] = is_sum
+    words[CONSTANTS] = MAX_INPUTS if words[IS_UFUNC] else takes_constant(code, names)
     words[[LOOP, ITEMSIZE, INPUTS]] = loop.address, computed_in.itemsize, len(names)
     for index, (dtype, cast) in enumerate(zip(dtypes, casts, strict=True)):
         position = CASTS + 2 * ((index + 1) % len(dtypes))  # the result comes first there
         words[position : position + 2] = dtype.itemsize, 0 if cast is None else cast.address
     return Plan(words.ctypes.data, dtypes[-1], (words, loop, *casts))
+
+
+def takes_constant(code: Code, names: Sequence[str]) -> bool:
+    """Whether a loop has a form for an operand that is one element throughout a block."""
+    is_short = len(code.lines) <= MAX_STREAMED and not REPAIRED.search("\n".join(code.lines))
+    return 1 < len(names) <= MAX_STREAMED and is_short
 
 
 def loop_text(
@@ -185,12 +207,19 @@ def loop_text(
         ),
         *code.constant_lines(f"np.{computed_in}"),
     ]
-    lines = [*(f"{name} = {name}_elements[i]" for name in names), *code.lines]
-    lines.append(f"result_elements[i] = {code.result}")
+    reads = [f"{name} = {name}_elements[i]" for name in names]
+    rest = [*code.lines, f"result_elements[i] = {code.result}"]
+    lines = [*reads, *rest]
     text = "\n".join(lines)
     uses = REPAIRED.findall(text)
     if not uses or computed_in != np.float32:
-        return LOOP_TEXT.format(constants="\n    ".join(constants), lines="\n        ".join(lines))
+        head = "\n    ".join(constants)
+        for index, name in enumerate(names if takes_constant(code, names) else ()):
+            others = [*reads[:index], *reads[index + 1 :], *rest]
+            head += CONSTANT_TEXT.format(
+                step=8 * (STEPS + index), name=name, lines="\n            ".join(others)
+            )
+        return LOOP_TEXT.format(constants=head, lines="\n        ".join(lines))
     tests = [f"quotient_is_long({a}, {b})" for _, a, b in uses]
     exact = REPAIRED.sub(r"exact_\1(\2, \3)", text).splitlines()
     loop = REPAIR_TEXT.format(
