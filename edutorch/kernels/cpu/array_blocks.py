@@ -3,9 +3,9 @@
 An elementwise kernel consists of two parts, like a ufunc of NumPy's. Its `loop` computes with
 contiguous arrays of one dtype; there is one for each formula and dtype (`element_loops.py`).
 `run_blocks` here is compiled once for all of them. It walks through the result, and calls the loop
-with the addresses of the operands: all at once where they are contiguous, else block by block. An
-operand that is broadcast, has gaps or another dtype is copied into a buffer first, a block of
-`BLOCK` elements that stays in the L1 cache: so the memory is passed through once. What fills the
+with the addresses of the operands: all at once where they are contiguous, row by row where their
+rows are, else block by block. What has gaps or another dtype is copied into a buffer first, a block
+of `BLOCK` elements that stays in the L1 cache: so the memory is passed through once. What fills the
 buffer is a loop as well, given by its address, so this file knows no dtype.
 
 Arrays come as the addresses of their `PyArrayObject`, whose fields are part of NumPy's C interface:
@@ -14,153 +14,38 @@ in Python, asking an array for its address takes a microsecond.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
 from numba import carray, njit, types
-from numba.core import cgutils
-from numba.core.base import BaseContext
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
 
+from .memory_access import (
+    call_loop,
+    call_ufunc,
+    load,
+    load_scalar,
+    pointer,
+    stack,
+    store,
+    store_scalar,
+)
 from .row_reduce import block_total
-from .work_queue import INT64, INT64_POINTER, claim_range
+from .work_queue import claim_range
 
 __all__ = [
     "BLOCK", "MAX_DIMS", "MAX_INPUTS", "MAX_SCALARS", "PLAN_WORDS", "STEPS", "layout_is_known",
-    "load", "load_scalar", "pointer", "run_blocks",
+    "run_blocks",
 ]  # fmt: skip
 
 BLOCK = 1024
 """The elements of a buffer: 4 or 8 kB, of which four fit into an L1 cache."""
 
-MIN_ROW = 192
-"""With shorter rows, a block goes across several of them."""
+MIN_ROW, MIN_SHORT_ROW = 192, 16
+"""With shorter rows, a block goes across several of them. The second is for loops of few operations,
+which the last elements of a row, fewer than a vector has, cost less than copying the row does."""
 
 MAX_INPUTS, MAX_SCALARS, MAX_DIMS = 4, 4, 12
 """The operands that an elementwise function may have, and its axes."""
 
 OPERANDS = MAX_INPUTS + 1
-
-DOUBLE_POINTER = ir.DoubleType().as_pointer()
-
-# Memory by address ---------------------------------------------------------------------------
-
-
-def type_load(typing: Any, address: types.Type) -> Any:
-    """Type `load(address)`: the integer of 64 bits there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.load(builder.inttoptr(values[0], INT64_POINTER))
-
-    return types.int64(types.int64), lower
-
-
-def type_store(typing: Any, address: types.Type, value: types.Type) -> Any:
-    """Type `store(address, value)`: set the integer of 64 bits there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        builder.store(values[1], builder.inttoptr(values[0], INT64_POINTER))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), lower
-
-
-def type_load_scalar(typing: Any, address: types.Type) -> Any:
-    """Type `load_scalar(address)`: the float64 there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.load(builder.inttoptr(values[0], DOUBLE_POINTER))
-
-    return types.float64(types.int64), lower
-
-
-def type_store_scalar(typing: Any, address: types.Type, value: types.Type) -> Any:
-    """Type `store_scalar(address, value)`: set the float64 there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        builder.store(values[1], builder.inttoptr(values[0], DOUBLE_POINTER))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.float64), lower
-
-
-def type_pointer(typing: Any, address: types.Type, dtype: types.Type) -> Any:
-    """Type `pointer(address, dtype)`: the address as that of elements of a dtype."""
-    element = dtype.dtype
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.inttoptr(values[0], context.get_data_type(element).as_pointer())
-
-    return types.CPointer(element)(types.int64, dtype), lower
-
-
-def type_stack(typing: Any, count: types.Type) -> Any:
-    """Type `stack(count)`: the address of so many words on the stack; `count` is a literal."""
-    if not isinstance(count, types.IntegerLiteral):
-        return None
-    size = count.literal_value
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.ptrtoint(cgutils.alloca_once(builder, INT64, size), INT64)
-
-    return types.int64(count), lower
-
-
-def type_call_loop(typing: Any, loop: types.Type, count: types.Type, operands: types.Type) -> Any:
-    """Type `call_loop(loop, count, operands)`: call a compiled loop by its address."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        loop_, count_, operands_ = values
-        c_type = ir.FunctionType(ir.VoidType(), [INT64, INT64])
-        builder.call(builder.inttoptr(loop_, c_type.as_pointer()), [count_, operands_])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), lower
-
-
-def type_call_ufunc(typing: Any, *arguments: types.Type) -> Any:
-    """Type `call_ufunc(loop, operands, count, steps, data)`: call an inner loop of NumPy's.
-
-    `operands`, `count` and `steps` are addresses of words.
-    """
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        c_type = ir.FunctionType(ir.VoidType(), [INT64] * 4)
-        builder.call(builder.inttoptr(values[0], c_type.as_pointer()), values[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 5), lower
-
-
-load: Any = intrinsic(type_load)
-store: Any = intrinsic(type_store)
-load_scalar: Any = intrinsic(type_load_scalar)
-store_scalar: Any = intrinsic(type_store_scalar)
-pointer: Any = intrinsic(type_pointer)
-stack: Any = intrinsic(prefer_literal=True)(type_stack)
-call_loop: Any = intrinsic(type_call_loop)
-call_ufunc: Any = intrinsic(
-    lambda typing, loop, operands, count, steps, data: type_call_ufunc(typing)
-)
 
 # The fields of a PyArrayObject, in words: data, nd, dimensions, strides.
 DATA, NDIM, SHAPE, STRIDES = 16, 24, 32, 40
@@ -189,10 +74,10 @@ LOOP, ITEMSIZE, INPUTS, IS_UFUNC, UFUNC_DATA, CONSTANTS, IS_SUM, CASTS = range(8
 """The words of a plan: the address of the loop, the size of the elements that it computes with, the
 number of inputs, whether the loop is one of NumPy's, the data that it gets then, how many inputs
 may be one element throughout a block (the others are copied), and whether the results are added up:
-then the first input stands for the result, whose elements are not kept, and
-the range counts blocks, whose sums go to an array of float64 after the inputs. From `CASTS` on come
-two words for each operand, the result first: the size of its elements in memory, and the address of
-the loop that converts them, or 0."""
+then the first input stands for the result, whose elements are not kept, and the range counts
+blocks, whose sums go to an array of float64 after the inputs. From `CASTS` on come two words for
+each operand, the result first: the size of its elements in memory, and the address of the loop that
+converts them, or 0."""
 
 PLAN_WORDS = CASTS + 2 * OPERANDS
 
@@ -404,7 +289,7 @@ def plan_walk(plan, walk, arrays, count):
         size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
         is_direct = cast == 0 and is_dense(operand, shape, dims, size)
         all_dense &= is_direct or (k > 0 and is_constant(operand, dims))
-    by_rows, buffers = not all_dense and inner >= MIN_ROW, False
+    by_rows, buffers = not all_dense and inner >= (MIN_SHORT_ROW if frees == 1 else MIN_ROW), False
     for k in range(count):
         operand = walk + 8 * (OPERAND_PART + k * WIDTH)
         size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))

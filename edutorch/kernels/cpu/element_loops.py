@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 from ...backends.element_trace import EXPRESSIONS
 from ..disk_cache import import_source, source_stamp
 from ..formulas import Code
-from . import array_blocks, jit, scalar_functions
+from . import array_blocks, jit, memory_access, scalar_functions
 from .array_blocks import (
     CASTS,
     CONSTANTS,
@@ -51,9 +51,9 @@ from math import inf, nan
 import numpy as np
 from numba import carray
 
-from edutorch.kernels.cpu.array_blocks import load, load_scalar, pointer
 from edutorch.kernels.cpu.element_loops import *
 from edutorch.kernels.cpu.jit import use_wide_vectors
+from edutorch.kernels.cpu.memory_access import load, load_scalar, pointer
 from edutorch.kernels.cpu.scalar_functions import *
 from edutorch.kernels.cpu.vector_math import *
 '''
@@ -127,7 +127,7 @@ def compile_loop(function: Any) -> Any:
 
 def import_loop(text: str) -> Any:
     """Return the loop with this text, which is kept on disk."""
-    files = (array_blocks, jit, scalar_functions)  # and what they import
+    files = (array_blocks, memory_access, jit, scalar_functions)  # and what they import
     stamp = "".join(source_stamp(str(file.__file__)) for file in (*files, sys.modules[__name__]))
     return import_source(HEAD + text, stamp.encode()).loop
 
