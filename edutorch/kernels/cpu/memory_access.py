@@ -112,7 +112,10 @@ def type_call_loop(typing: Any, loop: types.Type, count: types.Type, operands: t
     return types.void(types.int64, types.int64, types.int64), lower
 
 
-def type_call_ufunc(typing: Any, *arguments: types.Type) -> Any:
+def type_call_ufunc(
+    typing: Any, loop: types.Type, operands: types.Type, count: types.Type, steps: types.Type,
+    data: types.Type,
+) -> Any:  # fmt: skip
     """Type `call_ufunc(loop, operands, count, steps, data)`: call an inner loop of NumPy's.
 
     `operands`, `count` and `steps` are addresses of words.
@@ -135,6 +138,4 @@ store_scalar: Any = intrinsic(type_store_scalar)
 pointer: Any = intrinsic(type_pointer)
 stack: Any = intrinsic(prefer_literal=True)(type_stack)
 call_loop: Any = intrinsic(type_call_loop)
-call_ufunc: Any = intrinsic(
-    lambda typing, loop, operands, count, steps, data: type_call_ufunc(typing)
-)
+call_ufunc: Any = intrinsic(type_call_ufunc)
