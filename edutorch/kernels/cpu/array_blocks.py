@@ -3,9 +3,9 @@
 An elementwise kernel consists of two parts, like a ufunc of NumPy's. Its `loop` computes with
 contiguous arrays of one dtype; there is one for each formula and dtype (`element_loops.py`).
 `run_blocks` here is compiled once for all of them. It walks through the result, and calls the loop
-with the addresses of the operands: all at once where they are contiguous, else block by block. An
-operand that is broadcast, has gaps or another dtype is copied into a buffer first, a block of
-`BLOCK` elements that stays in the L1 cache: so the memory is passed through once. What fills the
+with the addresses of the operands: all at once where they are contiguous, row by row where their
+rows are, else block by block. What has gaps or another dtype is copied into a buffer first, a block
+of `BLOCK` elements that stays in the L1 cache: so the memory is passed through once. What fills the
 buffer is a loop as well, given by its address, so this file knows no dtype.
 
 Arrays come as the addresses of their `PyArrayObject`, whose fields are part of NumPy's C interface:
@@ -14,153 +14,38 @@ in Python, asking an array for its address takes a microsecond.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
 from numba import carray, njit, types
-from numba.core import cgutils
-from numba.core.base import BaseContext
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
 
+from .memory_access import (
+    call_loop,
+    call_ufunc,
+    load,
+    load_scalar,
+    pointer,
+    stack,
+    store,
+    store_scalar,
+)
 from .row_reduce import block_total
-from .work_queue import INT64, INT64_POINTER, claim_range
+from .work_queue import claim_range
 
 __all__ = [
-    "BLOCK", "MAX_DIMS", "MAX_INPUTS", "MAX_SCALARS", "PLAN_WORDS", "layout_is_known", "load",
-    "load_scalar", "pointer", "run_blocks",
+    "BLOCK", "MAX_DIMS", "MAX_INPUTS", "MAX_SCALARS", "PLAN_WORDS", "STEPS", "layout_is_known",
+    "run_blocks",
 ]  # fmt: skip
 
 BLOCK = 1024
 """The elements of a buffer: 4 or 8 kB, of which four fit into an L1 cache."""
 
-MIN_ROW = 192
-"""With shorter rows, a block goes across several of them."""
+MIN_ROW, MIN_SHORT_ROW = 192, 16
+"""With shorter rows, a block goes across several of them. The second is for loops of few operations:
+there the last elements of a row, fewer than a vector has, cost less than copying the row would."""
 
 MAX_INPUTS, MAX_SCALARS, MAX_DIMS = 4, 4, 12
 """The operands that an elementwise function may have, and its axes."""
 
 OPERANDS = MAX_INPUTS + 1
-
-DOUBLE_POINTER = ir.DoubleType().as_pointer()
-
-# Memory by address ---------------------------------------------------------------------------
-
-
-def type_load(typing: Any, address: types.Type) -> Any:
-    """Type `load(address)`: the integer of 64 bits there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.load(builder.inttoptr(values[0], INT64_POINTER))
-
-    return types.int64(types.int64), lower
-
-
-def type_store(typing: Any, address: types.Type, value: types.Type) -> Any:
-    """Type `store(address, value)`: set the integer of 64 bits there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        builder.store(values[1], builder.inttoptr(values[0], INT64_POINTER))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), lower
-
-
-def type_load_scalar(typing: Any, address: types.Type) -> Any:
-    """Type `load_scalar(address)`: the float64 there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.load(builder.inttoptr(values[0], DOUBLE_POINTER))
-
-    return types.float64(types.int64), lower
-
-
-def type_store_scalar(typing: Any, address: types.Type, value: types.Type) -> Any:
-    """Type `store_scalar(address, value)`: set the float64 there."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        builder.store(values[1], builder.inttoptr(values[0], DOUBLE_POINTER))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.float64), lower
-
-
-def type_pointer(typing: Any, address: types.Type, dtype: types.Type) -> Any:
-    """Type `pointer(address, dtype)`: the address as that of elements of a dtype."""
-    element = dtype.dtype
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.inttoptr(values[0], context.get_data_type(element).as_pointer())
-
-    return types.CPointer(element)(types.int64, dtype), lower
-
-
-def type_stack(typing: Any, count: types.Type) -> Any:
-    """Type `stack(count)`: the address of so many words on the stack; `count` is a literal."""
-    if not isinstance(count, types.IntegerLiteral):
-        return None
-    size = count.literal_value
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        return builder.ptrtoint(cgutils.alloca_once(builder, INT64, size), INT64)
-
-    return types.int64(count), lower
-
-
-def type_call_loop(typing: Any, loop: types.Type, count: types.Type, operands: types.Type) -> Any:
-    """Type `call_loop(loop, count, operands)`: call a compiled loop by its address."""
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        loop_, count_, operands_ = values
-        c_type = ir.FunctionType(ir.VoidType(), [INT64, INT64])
-        builder.call(builder.inttoptr(loop_, c_type.as_pointer()), [count_, operands_])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), lower
-
-
-def type_call_ufunc(typing: Any, *arguments: types.Type) -> Any:
-    """Type `call_ufunc(loop, operands, count, steps, data)`: call an inner loop of NumPy's.
-
-    `operands`, `count` and `steps` are addresses of words.
-    """
-
-    def lower(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Sequence[Any]
-    ) -> Any:
-        c_type = ir.FunctionType(ir.VoidType(), [INT64] * 4)
-        builder.call(builder.inttoptr(values[0], c_type.as_pointer()), values[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 5), lower
-
-
-load: Any = intrinsic(type_load)
-store: Any = intrinsic(type_store)
-load_scalar: Any = intrinsic(type_load_scalar)
-store_scalar: Any = intrinsic(type_store_scalar)
-pointer: Any = intrinsic(type_pointer)
-stack: Any = intrinsic(prefer_literal=True)(type_stack)
-call_loop: Any = intrinsic(type_call_loop)
-call_ufunc: Any = intrinsic(
-    lambda typing, loop, operands, count, steps, data: type_call_ufunc(typing)
-)
 
 # The fields of a PyArrayObject, in words: data, nd, dimensions, strides.
 DATA, NDIM, SHAPE, STRIDES = 16, 24, 32, 40
@@ -185,13 +70,14 @@ def layout_is_known() -> bool:
 
 # The walk ------------------------------------------------------------------------------------
 
-LOOP, ITEMSIZE, INPUTS, IS_UFUNC, UFUNC_DATA, IS_SUM, CASTS = range(7)
+LOOP, ITEMSIZE, INPUTS, IS_UFUNC, UFUNC_DATA, CONSTANTS, IS_SUM, CASTS = range(8)
 """The words of a plan: the address of the loop, the size of the elements that it computes with, the
-number of inputs, whether the loop is one of NumPy's, the data that it gets then, and whether the
-results are added up: then the first input stands for the result, whose elements are not kept, and
-the range counts blocks, whose sums go to an array of float64 after the inputs. From `CASTS` on come
-two words for each operand, the result first: the size of its elements in memory, and the address of
-the loop that converts them, or 0."""
+number of inputs, whether the loop is one of NumPy's, the data that it gets then, how many inputs
+may be one element throughout a block (the others are copied), and whether the results are added up:
+then the first input stands for the result, whose elements are not kept, and the range counts
+blocks, whose sums go to an array of float64 after the inputs. From `CASTS` on come two words for
+each operand, the result first: the size of its elements in memory, and the address of the loop that
+converts them, or 0."""
 
 PLAN_WORDS = CASTS + 2 * OPERANDS
 
@@ -353,70 +239,128 @@ def is_dense(operand, shape, dims, itemsize):
     return True
 
 
-# The words of a walk: what `run_blocks` keeps on the stack, by the index of each part.
+# The words of a walk: what `run_blocks` keeps on the stack, by the index of each part. The loop
+# gets the address of ADDRESS_PART, and finds the steps of its operands behind it: see `STEPS`.
 SHAPE_PART, OPERAND_PART, ADDRESS_PART, STEP_PART, LENGTH_PART = 0, 12, 77, 87, 92
-DIMS_PART, DENSE_PART, IN_ROWS_PART, BY_ROWS_PART, BLOCK_PART, CONSTANT_PART = range(93, 99)
-ROW_PART, COLUMN_PART = 99, 100
+DIMS_PART, BY_ROWS_PART, BLOCK_PART, INNER_PART, MODE_PART, ROW_PART, INDEX_PART = (
+    93, 94, 95, 96, 97, 102, 107,
+)  # fmt: skip
+
+STEPS = STEP_PART - ADDRESS_PART
+"""Where a loop finds the bytes from one element to the next, behind the addresses: 0 for an operand
+that is one element throughout the block."""
+
+DENSE, IN_ROW, BUFFERED, CONSTANT, FILLED = range(5)
+"""How a block of an operand gets to the loop, the words from `MODE_PART` on: from its array; from
+its row of it, where the walk goes by rows; by a buffer; by a buffer that is filled once, as it is
+one element; and that buffer once it is filled."""
+
+
+@njit
+def operand_mode(plan, walk, k, dims, by_rows, free):
+    """Return how blocks of an operand get to the loop.
+
+    Args:
+        free: whether the loop would take it as one element.
+    """
+    size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
+    operand, shape = walk + 8 * (OPERAND_PART + k * WIDTH), walk + 8 * SHAPE_PART
+    if k == 0 and load(plan + 8 * IS_SUM) != 0:
+        return FILLED
+    if cast == 0 and is_dense(operand, shape, dims, size):
+        return DENSE
+    if k == 0:
+        return FILLED
+    if cast == 0 and by_rows and (free or load(operand + 8 * dims) == size):
+        return IN_ROW
+    if is_constant(operand, dims):
+        return IN_ROW if free else CONSTANT
+    return BUFFERED
 
 
 @njit
 def plan_walk(plan, walk, arrays, count):
-    """Set how a walk goes: with as few axes as possible, by rows or across them.
-
-    Returns: the number of elements of a row.
-    """
+    """Set how a walk goes: with as few axes as possible, by rows or across them."""
     shape, itemsize = walk + 8 * SHAPE_PART, load(plan + 8 * ITEMSIZE)
     dims = describe(arrays, count, shape, walk + 8 * OPERAND_PART)
-    dense, in_rows = 0, 0  # bits: operands that need no buffer, and none within a row
+    inner, all_dense, frees = load(shape + 8 * (dims - 1)), True, load(plan + 8 * CONSTANTS)
     for k in range(count):
-        size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
         operand = walk + 8 * (OPERAND_PART + k * WIDTH)
-        step = size if cast == 0 else itemsize
+        size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
+        is_direct = cast == 0 and is_dense(operand, shape, dims, size)
+        all_dense &= is_direct or (k > 0 and is_constant(operand, dims))
+    by_rows, buffers = not all_dense and inner >= (MIN_SHORT_ROW if frees == 1 else MIN_ROW), False
+    for k in range(count):
+        operand = walk + 8 * (OPERAND_PART + k * WIDTH)
+        size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
+        is_one = is_constant(operand, dims) or (by_rows and load(operand + 8 * dims) == 0)
+        free = k > 0 and cast == 0 and is_one and frees > 0
+        frees -= free
+        mode = operand_mode(plan, walk, k, dims, by_rows, free)
+        buffers |= mode >= BUFFERED
+        store(walk + 8 * (MODE_PART + k), mode)
+        step = 0 if free else size if cast == 0 else itemsize
         store(walk + 8 * (STEP_PART + (k + count - 1) % count), step)
-        if cast == 0 and is_dense(operand, shape, dims, size):
-            dense |= 1 << k
-        if cast == 0 and load(operand + 8 * dims) == size:
-            in_rows |= 1 << k
-    is_sum, everything = load(plan + 8 * IS_SUM) != 0, (1 << count) - 1
-    if is_sum:
-        dense &= ~1
-    inner = load(shape + 8 * (dims - 1))
-    by_rows = dense != everything and inner >= MIN_ROW
-    needs_buffer = is_sum or (in_rows if by_rows else dense) != everything
+        store(walk + 8 * (ROW_PART + k), load(operand))
     store(walk + 8 * DIMS_PART, dims)
-    store(walk + 8 * DENSE_PART, dense)
-    store(walk + 8 * IN_ROWS_PART, in_rows if by_rows else 0)
+    store(walk + 8 * INNER_PART, inner)
     store(walk + 8 * BY_ROWS_PART, by_rows)
-    store(walk + 8 * BLOCK_PART, BLOCK if needs_buffer else 1 << 62)
-    store(walk + 8 * CONSTANT_PART, 0)
-    return inner
+    store(walk + 8 * BLOCK_PART, BLOCK if buffers else 1 << 62)
 
 
 @njit
-def operand_address(plan, walk, k, buffer, first, n):
+def start_rows(walk, count, row):
+    """Set the walk by rows to a row: its index along each axis, and the operands' addresses."""
+    shape, dims = walk + 8 * SHAPE_PART, load(walk + 8 * DIMS_PART)
+    for k in range(count):
+        operand = walk + 8 * (OPERAND_PART + k * WIDTH)
+        store(walk + 8 * (ROW_PART + k), row_address(operand, shape, dims, row))
+    for axis in range(dims - 2, -1, -1):
+        size = load(shape + 8 * axis)
+        store(walk + 8 * (INDEX_PART + axis), row % size)
+        row //= size
+
+
+@njit
+def next_row(walk, count):
+    """Go on to the next row."""
+    for axis in range(load(walk + 8 * DIMS_PART) - 2, -1, -1):
+        size, index = load(walk + 8 * (SHAPE_PART + axis)), load(walk + 8 * (INDEX_PART + axis)) + 1
+        jump = 0 if index < size else size  # over the axis: back to its beginning
+        for k in range(count):
+            place = walk + 8 * (ROW_PART + k)
+            stride = load(walk + 8 * (OPERAND_PART + k * WIDTH + axis + 1))
+            store(place, load(place) + stride * (1 - jump))
+        store(walk + 8 * (INDEX_PART + axis), index - jump)
+        if jump == 0:
+            return
+
+
+@njit
+def operand_address(plan, walk, k, buffer, first, column, n):
     """Return where the loop finds a block of an operand: in its array, or in the buffer."""
-    operand, shape = walk + 8 * (OPERAND_PART + k * WIDTH), walk + 8 * SHAPE_PART
-    size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
-    constant = load(walk + 8 * CONSTANT_PART)
-    if (load(walk + 8 * DENSE_PART) >> k) & 1:
+    mode = load(walk + 8 * (MODE_PART + k))
+    size = load(plan + 8 * (CASTS + 2 * k))
+    operand = walk + 8 * (OPERAND_PART + k * WIDTH)
+    if mode == DENSE:
         return load(operand) + first * size
-    if k == 0 or (constant >> k) & 1:
+    if mode == IN_ROW:
+        is_one = load(walk + 8 * (STEP_PART + k - 1)) == 0
+        return load(walk + 8 * (ROW_PART + k)) + (0 if is_one else column * size)
+    if mode == FILLED:
         return buffer
-    dims = load(walk + 8 * DIMS_PART)
-    if is_constant(operand, dims):  # one element: its buffer is filled once
+    cast = load(plan + 8 * (CASTS + 2 * k + 1))
+    if mode == CONSTANT:
         gather(buffer, load(operand), 0, BLOCK, size, cast)
-        store(walk + 8 * CONSTANT_PART, constant | 1 << k)
-        return buffer
-    if load(walk + 8 * BY_ROWS_PART) != 0:
-        step = load(operand + 8 * dims)
-        address = row_address(operand, shape, dims, load(walk + 8 * ROW_PART))
-        address += load(walk + 8 * COLUMN_PART) * step
-        if (load(walk + 8 * IN_ROWS_PART) >> k) & 1:
-            return address
+        store(walk + 8 * (MODE_PART + k), FILLED)
+    elif load(walk + 8 * BY_ROWS_PART) != 0:
+        step = load(operand + 8 * load(walk + 8 * DIMS_PART))
+        address = load(walk + 8 * (ROW_PART + k)) + column * step
         gather(buffer, address, step, n, size, cast)
-        return buffer
-    buffer_step = size if cast == 0 else load(plan + 8 * ITEMSIZE)
-    fill_block(buffer, operand, shape, dims, first, n, size, buffer_step, cast)
+    else:
+        shape, dims = walk + 8 * SHAPE_PART, load(walk + 8 * DIMS_PART)
+        buffer_step = size if cast == 0 else load(plan + 8 * ITEMSIZE)
+        fill_block(buffer, operand, shape, dims, first, n, size, buffer_step, cast)
     return buffer
 
 
@@ -431,6 +375,39 @@ def run_loop(plan, walk, n):
         call_ufunc(load(plan + 8 * LOOP), addresses, length, walk + 8 * STEP_PART, data)
     else:
         call_loop(load(plan + 8 * LOOP), n, addresses)
+
+
+@njit
+def walk_rows(plan, walk, count, first, last):
+    """Compute rows whose operands all go to the loop from their arrays, from the row set on."""
+    inner, dims = load(walk + 8 * INNER_PART), load(walk + 8 * DIMS_PART)
+    addresses, strides, axis = walk + 8 * ADDRESS_PART, stack(5), dims - 2
+    column = first % inner
+    while first < last:
+        for k in range(count):
+            place, operand = (k + count - 1) % count, walk + 8 * (OPERAND_PART + k * WIDTH)
+            address = load(walk + 8 * (ROW_PART + k)) + column * load(operand + 8 * dims)
+            store(addresses + 8 * place, address)
+            store(strides + 8 * place, load(operand + 8 * (axis + 1)))
+        if column > 0 or last - first < inner:
+            n = min(inner - column, last - first)
+            run_loop(plan, walk, n)
+            first, column = first + n, 0
+            next_row(walk, count)
+            continue
+        # All rows that follow along the same axis.
+        index, size = load(walk + 8 * (INDEX_PART + axis)), load(walk + 8 * (SHAPE_PART + axis))
+        rows = min((last - first) // inner, size - index)
+        for _ in range(rows):
+            run_loop(plan, walk, inner)
+            for k in range(count):
+                store(addresses + 8 * k, load(addresses + 8 * k) + load(strides + 8 * k))
+        first += rows * inner
+        store(walk + 8 * (INDEX_PART + axis), index + rows - 1)
+        for k in range(count):
+            operand, row = walk + 8 * (OPERAND_PART + k * WIDTH), walk + 8 * (ROW_PART + k)
+            store(row, load(row) + (rows - 1) * load(operand + 8 * (axis + 1)))
+        next_row(walk, count)
 
 
 @njit
@@ -476,36 +453,41 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
     """
     start, stop = claim_range(start, stop)
     first, last = np.int64(start), np.int64(stop)
-    arrays, walk, buffers = stack(5), stack(101), stack(5120)
+    arrays, walk, buffers = stack(5), stack(120), stack(5120)
     count = load(plan + 8 * INPUTS) + 1
     store(arrays, out)
     for k in range(4):
         store(arrays + 8 * (k + 1), inputs[k])
         store_scalar(walk + 8 * (ADDRESS_PART + count + k), scalars[k])
-    inner = plan_walk(plan, walk, arrays, count)
+    plan_walk(plan, walk, arrays, count)
     if load(plan + 8 * LOOP) == 0:
         convert_range(plan, walk, first, last)
         return
     is_sum, by_rows = load(plan + 8 * IS_SUM) != 0, load(walk + 8 * BY_ROWS_PART) != 0
-    block, sums = load(walk + 8 * BLOCK_PART), 0
+    block, inner, sums = load(walk + 8 * BLOCK_PART), load(walk + 8 * INNER_PART), 0
     if is_sum:
         sums = load(inputs[count - 1] + DATA)
         size = size_of(walk + 8 * SHAPE_PART, load(walk + 8 * DIMS_PART))
         first, last = first * BLOCK, min(last * BLOCK, size)
-    row, column = (first // inner, first % inner) if by_rows else (0, 0)
+    column = 0
+    if by_rows:
+        column = first % inner
+        start_rows(walk, count, first // inner)
+        if block > BLOCK:
+            walk_rows(plan, walk, count, first, last)
+            return
     while first < last:
         n = min(block, last - first)
         if by_rows:
             n = min(n, inner - column)
-            store(walk + 8 * ROW_PART, row)
-            store(walk + 8 * COLUMN_PART, column)
         if is_sum:
             n = min(n, BLOCK - first % BLOCK)
         for k in range(count):
-            address = operand_address(plan, walk, k, buffers + 8 * BLOCK * k, first, n)
+            address = operand_address(plan, walk, k, buffers + 8 * BLOCK * k, first, column, n)
             store(walk + 8 * (ADDRESS_PART + (k + count - 1) % count), address)
         run_loop(plan, walk, n)
         store_block(plan, walk, buffers, sums, first, n)
         first, column = first + n, column + n
-        if column == inner:
-            row, column = row + 1, 0
+        if column == inner and by_rows:
+            next_row(walk, count)
+            column = 0

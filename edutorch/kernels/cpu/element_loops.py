@@ -22,15 +22,18 @@ from numba.extending import intrinsic
 from ...backends.element_trace import EXPRESSIONS
 from ..disk_cache import import_source, source_stamp
 from ..formulas import Code
-from . import array_blocks, jit, scalar_functions
+from . import array_blocks, jit, memory_access, scalar_functions
 from .array_blocks import (
     CASTS,
+    CONSTANTS,
     INPUTS,
     IS_SUM,
     IS_UFUNC,
     ITEMSIZE,
     LOOP,
+    MAX_INPUTS,
     PLAN_WORDS,
+    STEPS,
     UFUNC_DATA,
 )
 
@@ -48,9 +51,9 @@ from math import inf, nan
 import numpy as np
 from numba import carray
 
-from edutorch.kernels.cpu.array_blocks import load, load_scalar, pointer
 from edutorch.kernels.cpu.element_loops import *
 from edutorch.kernels.cpu.jit import use_wide_vectors
+from edutorch.kernels.cpu.memory_access import load, load_scalar, pointer
 from edutorch.kernels.cpu.scalar_functions import *
 from edutorch.kernels.cpu.vector_math import *
 '''
@@ -64,6 +67,18 @@ def loop(count, operands):
     for i in range(count):
         {lines}
 """
+
+CONSTANT_TEXT = """
+    if load(operands + {step}) == 0:
+        {name} = {name}_elements[0]
+        for i in range(count):
+            {lines}
+        return
+"""
+"""In a loop before the general case: one operand is one element throughout the block."""
+
+MAX_STREAMED = 3
+"""With more operations than this, copying an operand into a buffer takes no time beside them."""
 
 REPAIRED = re.compile(r"\b(fmod|remainder)\((\w+), (\w+)\)")
 """Functions that are exact for nearly all arguments, and for which others do the rest."""
@@ -112,7 +127,7 @@ def compile_loop(function: Any) -> Any:
 
 def import_loop(text: str) -> Any:
     """Return the loop with this text, which is kept on disk."""
-    files = (array_blocks, jit, scalar_functions)  # and what they import
+    files = (array_blocks, memory_access, jit, scalar_functions)  # and what they import
     stamp = "".join(source_stamp(str(file.__file__)) for file in (*files, sys.modules[__name__]))
     return import_source(HEAD + text, stamp.encode()).loop
 
@@ -160,11 +175,18 @@ def make_plan(
     else:
         words[[IS_UFUNC, UFUNC_DATA]] = 1, loop.data
     words[IS_SUM] = is_sum
+    words[CONSTANTS] = MAX_INPUTS if words[IS_UFUNC] else takes_constant(code, names)
     words[[LOOP, ITEMSIZE, INPUTS]] = loop.address, computed_in.itemsize, len(names)
     for index, (dtype, cast) in enumerate(zip(dtypes, casts, strict=True)):
         position = CASTS + 2 * ((index + 1) % len(dtypes))  # the result comes first there
         words[position : position + 2] = dtype.itemsize, 0 if cast is None else cast.address
     return Plan(words.ctypes.data, dtypes[-1], (words, loop, *casts))
+
+
+def takes_constant(code: Code, names: Sequence[str]) -> bool:
+    """Whether a loop has a form for an operand that is one element throughout a block."""
+    is_short = len(code.lines) <= MAX_STREAMED and not REPAIRED.search("\n".join(code.lines))
+    return 1 < len(names) <= MAX_STREAMED and is_short
 
 
 def loop_text(
@@ -185,12 +207,19 @@ def loop_text(
         ),
         *code.constant_lines(f"np.{computed_in}"),
     ]
-    lines = [*(f"{name} = {name}_elements[i]" for name in names), *code.lines]
-    lines.append(f"result_elements[i] = {code.result}")
+    reads = [f"{name} = {name}_elements[i]" for name in names]
+    rest = [*code.lines, f"result_elements[i] = {code.result}"]
+    lines = [*reads, *rest]
     text = "\n".join(lines)
     uses = REPAIRED.findall(text)
     if not uses or computed_in != np.float32:
-        return LOOP_TEXT.format(constants="\n    ".join(constants), lines="\n        ".join(lines))
+        head = "\n    ".join(constants)
+        for index, name in enumerate(names if takes_constant(code, names) else ()):
+            others = [*reads[:index], *reads[index + 1 :], *rest]
+            head += CONSTANT_TEXT.format(
+                step=8 * (STEPS + index), name=name, lines="\n            ".join(others)
+            )
+        return LOOP_TEXT.format(constants=head, lines="\n        ".join(lines))
     tests = [f"quotient_is_long({a}, {b})" for _, a, b in uses]
     exact = REPAIRED.sub(r"exact_\1(\2, \3)", text).splitlines()
     loop = REPAIR_TEXT.format(
