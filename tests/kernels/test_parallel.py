@@ -205,6 +205,16 @@ def test_helpers_sleep_when_nothing_comes_and_wake_up():
         assert time.monotonic() < deadline
 
 
+@pytest.mark.skipif(parallel.current_cpu is None, reason="only Linux says which CPU it is")
+def test_a_helper_wakes_on_another_cpu_than_the_caller():
+    begins(1000)
+    allowed = os.sched_getaffinity(0)
+    for worker in parallel._pool.workers:
+        worker._avoid(max(allowed))
+        others = allowed - {max(allowed)} or allowed
+        assert os.sched_getaffinity(worker._thread.native_id) == others
+
+
 def test_what_no_helper_begins_the_caller_does(monkeypatch):
     """No worker polls its task slot."""
     monkeypatch.setattr(parallel.WorkerThread, "_serve", lambda self: None)

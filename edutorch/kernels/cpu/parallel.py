@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.platform import c_function
 from ...settings import get_num_threads
 from .work_queue import FAILURE, POOL_FLAG, READY, SLOT_WORDS, STATE, finish, serve
 
@@ -32,6 +33,9 @@ MIN_PAUSE, MAX_PAUSE = 0.001, 0.02
 
 CACHE_LINE = 64
 
+current_cpu: Callable[[], int] | None = c_function("sched_getcpu")
+"""Return the CPU of the calling thread; None where the system does not say it."""
+
 
 class WorkerThread:
     """A thread that runs parts of kernels.
@@ -39,6 +43,7 @@ class WorkerThread:
     Attributes:
         slot: the address of its task slot.
         is_asleep: whether it has to be woken up.
+        avoided_cpu: where it must not run: that of the last caller who woke it; -1 for none.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,8 +51,10 @@ class WorkerThread:
         self._words = memory[-memory.ctypes.data % CACHE_LINE // 8 :]
         self.slot = self._words.ctypes.data
         self.is_asleep = False
+        self.avoided_cpu = -1
         self._semaphore = threading.Semaphore(0)
-        threading.Thread(target=self._serve, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
@@ -61,9 +68,24 @@ class WorkerThread:
                 self._semaphore.acquire()
 
     def wake(self) -> None:
-        """Make it poll its task slot again."""
+        """Make it poll its task slot again, on another CPU than the caller's.
+
+        With few CPUs, Linux may wake a thread on the CPU of the one that wakes it though others
+        are idle. Then the two take turns there, until the scheduler looks again after some 3 ms.
+        """
+        if current_cpu is not None and (cpu := current_cpu()) != self.avoided_cpu:
+            self._avoid(cpu)
         self.is_asleep = False
         self._semaphore.release()
+
+    def _avoid(self, cpu: int) -> None:
+        """Let it run where the caller may, but for one CPU."""
+        self.avoided_cpu = cpu
+        try:
+            allowed = os.sched_getaffinity(0)
+            os.sched_setaffinity(self._thread.native_id or 0, allowed - {cpu} or allowed)
+        except OSError:  # a sandbox forbids it
+            pass
 
 
 class ThreadPool:
