@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dis
 import functools
 import inspect
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from .. import events
 from ..core.op import ARRAY_ERRORS
@@ -37,7 +38,8 @@ LEAF = LeafSpec()
 
 CHECKED_CALLS, UNCHECKED_CALLS = 8, 63
 """A function of one op runs as it is written, which is always right: after 8 calls with the guards'
-checks, only one in 64 has them, to see whether its arguments have become others."""
+checks, only one in 64 has them, to see whether its arguments have become others. One without a
+branch, whose op runs so for all arguments, has none any more."""
 
 config = SimpleNamespace(
     recompile_limit=8, cache_size_limit=8, suppress_errors=False, verbose=False
@@ -78,7 +80,13 @@ class Compiled:
 
     `entries` are its compiled versions, the most recently used first. `retraces` says why each of
     them except the first was made. `broken` says why it runs uncompiled, if it does.
+
+    What a call runs is in the slot `__call__`, which costs as little as a call of a function:
+    `call_version`, until `skip_checks` puts the function itself there.
     """
+
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
 
     def __init__(self, function: Callable[..., Any], settings: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -90,14 +98,20 @@ class Compiled:
         self.broken: list[str] = []
         self.count = 0
         self.given_up = False
-        self.unchecked = self.same_calls = 0  # see `skip_checks`
         self.prepared = 0  # calls that only made the state of an optimizer
         self._lock = threading.RLock()
         self._bound: dict[int, Compiled] = {}
         self._torchdynamo_orig_callable = function
+        self.check_calls()
         ALL.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def check_calls(self) -> None:
+        """Look at the arguments of the next calls: see `skip_checks`."""
+        self.unchecked = self.same_calls = 0
+        # Not a bound method: it would be a reference cycle, with the memory of all versions.
+        self.__call__ = functools.partial(call_reference, ref(self))
+
+    def call_version(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a compiled version, or the function itself."""
         if self.unchecked:
             self.unchecked -= 1
@@ -113,16 +127,23 @@ class Compiled:
                 if number:  # calls alternate rarely: the version that fitted comes first
                     self.entries.insert(0, self.entries.pop(number))
                 if entry.runs_function:
-                    self.skip_checks()
-                if entry.reasons or entry.runs_function:
+                    self.skip_checks(entry.runs_function_always)
                     return self.function(*args, **kwargs)
                 return self.replay(entry, leaves, args, kwargs)
         return self.capture(leaves, spec, args, kwargs)
 
-    def skip_checks(self) -> None:
-        """Let the next calls go to the function without checks, after some that all did."""
+    def skip_checks(self, always: bool) -> None:
+        """Let the next calls go to the function without checks, after some that all did.
+
+        Args:
+            always: with other shapes, too, the function should run as it is written.
+        """
         self.same_calls += 1
-        if self.same_calls >= CHECKED_CALLS:
+        if self.same_calls < CHECKED_CALLS:
+            return
+        if always and not has_branches(self.function):
+            self.__call__ = self.function
+        else:
             self.unchecked = UNCHECKED_CALLS
 
     def replay(
@@ -141,7 +162,7 @@ class Compiled:
             result = self.function(*args, **kwargs)  # raises, if the mistake is the caller's
             self.warn_once(f"its compiled version failed: {str(error).splitlines()[0]}")
             if isinstance(error, XlaError):  # as it would the next time
-                entry.reasons = [(str(error), "?")]
+                entry.reasons, entry.runs_function = [(str(error), "?")], True
             return result
 
     def capture(
@@ -218,7 +239,7 @@ class Compiled:
 
     def give_up(self) -> None:
         """Run the function uncompiled from now on, and warn."""
-        self.given_up = True
+        self.given_up, self.__call__ = True, self.function
         warn(
             f"compile: {self.title} was captured {self.count} times and runs as it is written "
             f"from now on; the last time because of {self.retraces[-1]}"
@@ -263,7 +284,7 @@ class Compiled:
         """Discard every compiled version."""
         self.entries, self.retraces, self.broken = [], [], []
         self.count, self.prepared, self.given_up = 0, 0, False
-        self.unchecked = self.same_calls = 0
+        self.check_calls()
         for compiled_ in self._bound.values():
             compiled_.reset()
 
@@ -350,6 +371,19 @@ class OptimizedModule(Module):
     def __repr__(self) -> str:
         body = repr(self._orig_mod).replace("\n", "\n  ")
         return f"OptimizedModule(\n  (_orig_mod): {body}\n)"
+
+
+def call_reference(reference: ref[Compiled], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a compiled function, which its own slot `__call__` refers to weakly."""
+    compiled: Any = reference()
+    return compiled.call_version(args, kwargs)
+
+
+def has_branches(function: Callable[..., Any]) -> bool:
+    """Whether a function may take another path in another call, or has no Python code at all."""
+    code = getattr(function, "__code__", None)
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    return code is None or any(line.opcode in jumps for line in dis.get_instructions(code))
 
 
 # Arguments and modes ------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import backends
 from ..autograd.function_node import output_node
-from ..backends.kernel_registry import slot_of
 from ..backends.numpy import Array, as_plain_array
 from ..core.autograd.graph import LEAF, Node, edge_of
 from ..core.autograd.multi_output import Description
@@ -38,11 +37,12 @@ class CompiledVersion:
     """A captured graph that was compiled, with its guards.
 
     `run(leaves)` does what the function does for these arguments. If `reasons` is not empty, the
-    function cannot be represented by a graph, and runs uncompiled. `runs_function` says that it is
-    one op, whose own kernels do the same: a call of the function needs none of the checks.
+    function cannot be represented by a graph, and runs uncompiled. `runs_function`: it does so, or
+    it is one op, whose own kernels do the same: a call of the function needs none of the checks.
+    `runs_function_always`: for arguments of other shapes, too.
     """
 
-    runs_function = False
+    runs_function = runs_function_always = False
 
     def __init__(
         self, title: str, captured: Captured, guards: Guards, make: Callable[[Graph], Run]
@@ -51,6 +51,7 @@ class CompiledVersion:
         self.reasons = captured.reasons
         # No graph represents the function: only its guards are kept, to know that the next time.
         if self.reasons:
+            self.runs_function = self.runs_function_always = True
             self.release_first_call()
             return
         self.inputs = captured.inputs
@@ -82,7 +83,7 @@ class CompiledVersion:
         self.plan_gradients()
         self.plan_inputs()
         self.plan_replaced_gradients()
-        self.runs_function = is_own_kernel(self)
+        self.runs_function, self.runs_function_always = is_one_op(self)
         self.release_first_call()
 
     def plan_replaced_gradients(self) -> None:
@@ -282,21 +283,27 @@ class CompiledVersion:
         )  # fmt: skip
 
 
-def is_own_kernel(version: CompiledVersion) -> bool:
-    """Whether calling the function does the same with the same kernels, forward and backward."""
+def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
+    """Whether calling the function computes the same at least as fast: it is one op, or views.
+
+    Returns: whether it is so for these arguments, and whether for those of all shapes.
+    """
     forward: Any = version.forward
     backward: Any = version.backward
-    if not getattr(forward, "is_own_kernel", False) or version.writes or version.grads:
-        return False
-    tensors = [input_.tensor for input_ in version.inputs if input_.tensor is not None]
-    if not all(tensor._array.flags.c_contiguous for tensor in tensors):
-        return False  # a fused kernel copies it first, the op's own one leaves it to the definition
-    if backward is None or backward.is_small:
-        return True
-    (op,) = {node.target.op for node in version.captured.graph.nodes if node.op == "call_function"}
-    if slot_of(f"{op.name}/joint_vjp") is not None:
-        return True
-    return all(slot_of(f"{op.name}/{rule}") is not None for rule in op.rules)
+    if not hasattr(forward, "has_own_kernels") or version.grads:
+        return False, False
+    nodes = [node for node in version.captured.graph.nodes if node.op == "call_function"]
+    ops = [node.target.op for node in nodes if hasattr(node.target, "op")]
+    computing = [op for op in ops if not (op.family.makes_view or op.family.makes_views)]
+    if len(computing) > 1:
+        return False, False
+    as_fast = forward.has_own_kernels, forward.is_small or forward.has_own_kernels
+    if backward is None or not backward.fused:
+        return as_fast[1], as_fast[0]
+    has_rules = all(
+        op.joint_vjp is not None or op.rule_slots.keys() >= op.rules.keys() for op in computing
+    )
+    return as_fast[1] and (has_rules or backward.is_small), as_fast[0] and has_rules
 
 
 def view_of_input(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:

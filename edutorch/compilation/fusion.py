@@ -423,10 +423,10 @@ def has_own_kernel(node: Node) -> bool:
     op: Op | None = getattr(node.target, "op", None)
     if op is None or op.slot is None or op.variadic or not isinstance(node.args[0], Node):
         return False
-    meta = node.args[0].meta
-    if np.dtype(meta.get("dtype", bool)) not in FLOAT_DTYPES:
+    operands = [operand.meta for operand in node.args if isinstance(operand, Node)]
+    if not any(np.dtype(meta.get("dtype", bool)) in FLOAT_DTYPES for meta in operands):
         return False
-    return math.prod(meta["shape"]) >= op.slot.min_size
+    return math.prod(operands[0]["shape"]) >= op.slot.min_size
 
 
 def fold_bias_into_product(unit: Unit, program: Program, outputs: set[Value]) -> bool:

@@ -138,10 +138,10 @@ class Lowered:
             self._scope[fused.name] = run
 
     @property
-    def is_own_kernel(self) -> bool:
-        """Whether it is one op, which the op's own kernel or one NumPy call computes as well."""
-        nodes = {value.node for unit in self.units for value in unit.values}
-        return len(nodes) == 1 and (self.is_small or all(map(has_own_kernel, nodes)))
+    def has_own_kernels(self) -> bool:
+        """Whether no generated kernel computes what the op's own one or one NumPy call does not."""
+        nodes = {value.node for unit in self.fused for value in unit.group.values}
+        return all(map(has_own_kernel, nodes))
 
     @property
     def is_small(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -279,11 +280,29 @@ def test_an_op_that_nothing_is_fused_with_keeps_its_own_kernel():
 
 
 def test_a_function_of_one_op_runs_as_it_is_written():
-    compiled = edutorch.compile(lambda x: edutorch.sigmoid(x))
+    compiled = edutorch.compile(lambda x: edutorch.sigmoid(x) if x.ndim else x)
+    straight = edutorch.compile(lambda x: edutorch.sigmoid(x))
     for x in [*[edutorch.randn(70, 70)] * 12, *[edutorch.randn(30, 40)] * 80]:
-        np.testing.assert_allclose(compiled(x).numpy(), edutorch.sigmoid(x).numpy(), rtol=1e-6)
+        for function in (compiled, straight):
+            np.testing.assert_allclose(function(x).numpy(), edutorch.sigmoid(x).numpy(), rtol=1e-6)
     assert compiled.unchecked
     assert len(compiled.entries) == 2  # it was seen that the shape is another one
+    assert straight.__call__ is straight.function  # without a branch: nothing is looked at
+    straight.reset()
+    assert straight(x).shape == (30, 40)
+    assert straight.entries
+
+
+@pytest.mark.parametrize("name", ["x.amax(0)", "x.t()", "x[1]", "x.topk(2)[0]", "x[x > 0]"])
+def test_views_and_ops_that_cannot_be_compiled_run_as_they_are_written(name):
+    x = edutorch.randn(40, 30, requires_grad=True)
+    function = eval(f"lambda x: {name}")
+    compiled = edutorch.compile(function)
+    with warnings.catch_warnings(action="ignore"):
+        results = [compiled(x) for _ in range(10)]
+    assert compiled.entries[0].runs_function == (name != "x.amax(0)")  # its rule has no kernel
+    for result in results:
+        assert result.tolist() == function(x).tolist()
 
 
 def test_only_what_is_below_its_maximum_is_taken_for_it():
