@@ -75,7 +75,7 @@ DeviceLike = Device | str | int | None
 """What an argument `device` takes; None is the default device."""
 
 _default: ContextVar[Device | None] = ContextVar("edutorch_default_device", default=None)
-_process_default = Device("cpu")
+_CPU = _process_default = Device("cpu")
 
 
 def get_default_device() -> Device:
@@ -155,5 +155,5 @@ def backend_for(device: Any = None) -> Backend:
     """Return the backend of a device, its name, or None (the default)."""
     if device is None:
         chosen = _default.get() or _process_default
-        return backends.get(chosen.type, chosen.index)
+        return backends.CPU if chosen is _CPU else backends.get(chosen.type, chosen.index)
     return Device(device).backend

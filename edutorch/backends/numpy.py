@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from .kernel_registry import slot
 from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
+FILL, COUNT_UP = slot("FILL"), slot("COUNT_UP")
 TAKE_AT, COPY = slot("TAKE_AT"), slot("COPY")
 ROW_STATISTICS = slot("ROW_STATISTICS")
 
@@ -173,6 +175,30 @@ def add_at(target: np.ndarray, index: Any, values: Array) -> None:
         target[...] = wide
     elif values.size < ADD_AT.min_size or ADD_AT(target, index, values) is None:
         np.add.at(target, index, values)
+
+
+def make_full(xp: Namespace, shape: Any, value: Any, dtype: Any) -> Array:
+    """Return a new array filled with a value: `xp.full`, on all threads where it is large."""
+    if xp is not np:
+        return xp.full(shape, value, dtype)
+    size = shape if shape.__class__ is int else math.prod(shape)
+    is_small = size < FILL.min_size
+    if is_small and value.__class__ is int and not value:
+        return np.zeros(shape, dtype)
+    array = np.empty(shape, dtype)
+    if not is_small and FILL(array, value) is not None:
+        return array
+    if value.__class__ is int or (value.__class__ is float and array.dtype.kind == "f"):
+        array.fill(value)
+    else:  # which converts a fraction to an integer, as `full` does, and not as an assignment
+        np.copyto(array, value, casting="unsafe")
+    return array
+
+
+def make_range(count: int) -> Any:
+    """Return the integers from 0 to `count - 1`: `numpy.arange`, on all threads if many."""
+    counted = COUNT_UP(count) if count >= COUNT_UP.min_size else None
+    return np.arange(count) if counted is None else counted
 
 
 def take_at(array: Array, index: Any) -> Any:

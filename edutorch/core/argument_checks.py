@@ -235,6 +235,8 @@ def wrap_functions(face: dict[str, Any]) -> None:
         parameters = inspect.signature(value).parameters.values()
         takes_tensor = any(str(parameter.annotation) in TENSOR for parameter in parameters)
         face[name] = with_argument_checks(value, autocasts=takes_tensor)
+        if (add_plain_path := getattr(value, "add_plain_path", None)) is not None:
+            face[name] = add_plain_path(face[name])
         face[name].__module__ = face["__name__"]  # where pickle finds it again
 
 

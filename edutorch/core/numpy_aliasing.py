@@ -265,7 +265,7 @@ class ExportedVersionCounter(VersionCounter):
         """Hold the arrays of all tensors of this memory as `Exported`."""
         views = self.views
         fresh = views[self.marked :] if views is self.marked_views else views
-        for tensor in living_tensors(self, (self.owner, *self.restored, *fresh)):
+        for tensor in living_tensors(self, (*self.restored, *fresh) if self.restored else fresh):
             if tensor._array.__class__ is np.ndarray:
                 tensor._array = tensor._array.view(Exported)
         self.marked_views, self.marked, self.restored = views, len(views), []
@@ -282,7 +282,7 @@ class ExportedVersionCounter(VersionCounter):
                 if self.watched:
                     self.compare()
                 return
-            for tensor in living_tensors(self, (self.owner, *views) if views else (self.owner,)):
+            for tensor in living_tensors(self, views):
                 if tensor._array.__class__ is Exported:
                     tensor._array = tensor._array.view(np.ndarray)
             self.marked_views = None
@@ -296,7 +296,7 @@ def last_saved(writes: VersionCounter) -> float:
     if len(views) > FEW_VIEWS:
         return float("inf")
     order: float = 0
-    for tensor in living_tensors(writes, (writes.owner, *views) if views else (writes.owner,)):
+    for tensor in living_tensors(writes, views):
         order = max(order, saved_at(tensor))
     return order
 
@@ -317,27 +317,28 @@ def checksum(array: np.ndarray) -> int:
 
 
 def living_tensors(writes: VersionCounter, references: Iterable[Any]) -> list[Tensor]:
-    """Return the referenced tensors that still exist and share this version counter."""
-    tensors = [reference() for reference in references if reference is not None]
-    return [tensor for tensor in tensors if tensor is not None and tensor._writes is writes]
+    """Return the owner and the referenced tensors, those that exist and share this counter."""
+    owner = writes.owner()
+    tensors = [] if owner is None or owner._writes is not writes else [owner]
+    for reference in references:
+        tensor = reference()
+        if tensor is not None and tensor._writes is writes:
+            tensors.append(tensor)
+    return tensors
 
 
-class ExportHandle:
-    """The object that exported arrays refer to: it lives as long as one of them does.
+class ExportHandle(np.ndarray):
+    """The array that exported ones are views of: it lives as long as one of them does.
 
-    It describes the memory to NumPy (bfloat16, which NumPy does not know, as integers).
+    NumPy makes a view of a view one of the first array, but not beyond a base of another class. So
+    the bases of exported arrays, and of their views, lead to this one.
     """
 
-    __slots__ = ("__array_struct__", "writes")
-
-    def __init__(self, array: np.ndarray, writes: ExportedVersionCounter) -> None:
-        self.writes = writes
-        if array.dtype.isbuiltin != 1:
-            array = array.view(f"u{array.itemsize}")
-        self.__array_struct__ = array.__array_struct__  # which keeps the memory alive
+    writes: ExportedVersionCounter | None = None
 
     def __del__(self) -> None:
-        self.writes.release_export()
+        if self.writes is not None:  # a view of this class has none
+            self.writes.release_export()
 
 
 def export_array(tensor: Tensor) -> np.ndarray:
@@ -366,13 +367,20 @@ def export_array(tensor: Tensor) -> np.ndarray:
         if writes.__class__ is VersionCounter:
             writes.watched, writes.restored = {}, []
             writes.__class__ = ExportedVersionCounter
-        writes.watch(array)
+        has_views = bool(writes.views)
+        if has_views or saved_at(tensor):
+            writes.watch(array)
         writes.export_count += 1  # from here on no other array that goes makes it ordinary
-        if writes.export_count == 1:
-            writes.mark_exported()
-        holder = ExportHandle(array, writes)
-    exported = np.asarray(holder)
-    return exported if array.dtype.isbuiltin == 1 else exported.view(array.dtype)
+        # By way of one more class: the base of a view is never one of its own class's base.
+        exported = array.view(Exported)
+        if has_views or writes.restored:
+            if writes.export_count == 1:
+                writes.mark_exported()
+        elif tensor._array.__class__ is np.ndarray:  # it is the only one of its memory
+            tensor._array = exported
+        holder = exported.view(ExportHandle)
+        holder.writes = writes
+    return holder.view(np.ndarray)
 
 
 def array_wrap(

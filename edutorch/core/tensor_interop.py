@@ -137,6 +137,8 @@ class TensorInterop(OperatorTypes):
 
         Raises: GradientError: it needs a gradient, and recording is on. TypeError: it is on a GPU.
         """
+        if self._array.__class__ is np.ndarray and self._node is None:
+            return self._export_array()
         array = self._readable(force)
         # A copy needs no watch.
         return self._export_array() if array is self._array else array

@@ -52,6 +52,7 @@ from .torch_linalg import *
 from .windows import *
 from .random_counts import *
 from . import indexing, random_fill  # methods of Tensor only
+from . import plain_creation  # the fast path of `zeros(2, 3)`
 from .sparse import methods as _sparse_methods
 
 # PyTorch's second names for the same functions; those of methods are methods too.

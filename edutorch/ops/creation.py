@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import DeviceLike, backend_for
-from ..backends.numpy import Array, Namespace, Number, prepare_cast
+from ..backends.numpy import Array, Namespace, Number, make_full, prepare_cast
 from ..core.autograd.versions import InferenceVersionCounter
 from ..core.composed import as_method, write_into
 from ..core.error_messages import check_memory, is_too_large, memory_error
@@ -81,6 +81,11 @@ def parse_size(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     """
     if len(size) == 1 and not isinstance(size[0], int):
         size = size[0] if isinstance(size[0], Sequence) else (size[0],)
+    for count in size:
+        if count.__class__ is not int or count < 0:
+            break
+    else:
+        return tuple(size)
     try:
         shape = tuple(map(operator.index, size))
     except TypeError:
@@ -125,6 +130,7 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
     name = forward.__name__
     parameters = list(inspect.signature(forward).parameters.values())[1:]
     takes_sizes = parameters[0].kind is inspect.Parameter.VAR_POSITIONAL
+    is_computed = name in COMPUTED
 
     @functools.wraps(forward)
     def function(
@@ -138,7 +144,7 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
         if out is not None:
             dtype, device = out.dtype if dtype is None else dtype, out.device
         array_dtype = None if dtype is None else dtypes.array_type(dtype)
-        if name in COMPUTED:
+        if is_computed and array_dtype is not None:
             refuse_storage_dtype(name, array_dtype)
         backend = backend_for(device)
         if takes_sizes and math.prod(args) > LARGE:
@@ -197,7 +203,7 @@ def zeros(xp: Namespace, *size: int, dtype: DTypeLike = None) -> Array:
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return xp.zeros(size, _dtype_or_default(dtype))
+    return make_full(xp, size, 0, _dtype_or_default(dtype))
 
 
 @creation
@@ -207,7 +213,7 @@ def ones(xp: Namespace, *size: int, dtype: DTypeLike = None) -> Array:
     >>> ones(3)
     tensor([1., 1., 1.])
     """
-    return xp.ones(size, _dtype_or_default(dtype))
+    return make_full(xp, size, 1, _dtype_or_default(dtype))
 
 
 @creation
@@ -238,7 +244,7 @@ def full(
     fill_value = fit_scalar(fill_value, array_dtype)
     shape = parse_size("full", (size,))
     check_memory("full", shape, array_dtype, xp)
-    return xp.full(shape, fill_value, array_dtype)
+    return make_full(xp, shape, fill_value, array_dtype)
 
 
 @creation

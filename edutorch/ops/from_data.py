@@ -303,7 +303,7 @@ def check_layout(op: str, array: np.ndarray) -> np.ndarray:
 
     Raises: ValueError: it has a negative stride, or another byte order.
     """
-    if any(step < 0 for step in array.strides):
+    if array.strides and min(array.strides) < 0:
         raise InvalidValueError(
             op,
             "at least one stride in the given numpy array is negative, and tensors with "

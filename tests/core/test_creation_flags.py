@@ -78,3 +78,35 @@ def test_signatures_show_flags_that_are_off(name):
     parameters = inspect.signature(function).parameters
     for flag in ("out", "dtype", "layout", "device", "requires_grad", "pin_memory", "copy"):
         assert flag not in parameters or not parameters[flag].default, flag
+
+
+PLAIN = [
+    ("zeros", (2, 3), {}), ("zeros", ((2, 3),), {"dtype": edutorch.int8}), ("zeros", (), {}),
+    ("ones", (0, 4), {}), ("ones", ([2],), {"dtype": edutorch.bfloat16}),
+    ("full", ((2, 2), 0.5), {}), ("full", ((3,), -0.0), {}), ("full", ((2,), True), {}),
+    ("full", ((2,), 2.7), {"dtype": edutorch.int64}), ("full", ((2,), 1), {"dtype": edutorch.half}),
+    ("eye", (0,), {}), ("eye", (1,), {}), ("eye", (5,), {"dtype": edutorch.int32}),
+    ("arange", (0,), {}), ("arange", (7,), {}), ("linspace", (-3.5, 7, 1001), {}),
+    ("linspace", (1, 0, 7), {}), ("linspace", (2, 2, 4), {}), ("linspace", (0, 1, 1), {}),
+    ("zeros_like", (X,), {}), ("ones_like", (X.t(),), {}),
+    ("ones_like", (X,), {"dtype": edutorch.bool}),
+    ("rand", (2, 3), {}), ("randn", ((2, 3),), {}), ("randperm", (9,), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "named"), PLAIN)
+def test_the_fast_path_makes_what_the_general_one_does(name, args, named):
+    edutorch.manual_seed(3)
+    plain = getattr(edutorch, name)(*args, **named)
+    edutorch.manual_seed(3)
+    general = getattr(edutorch, name)(*args, **named, device="cpu")  # which is an option
+    assert plain.dtype is general.dtype
+    assert plain.stride() == general.stride()
+    # Bit by bit: 0 is not -0.
+    assert plain.untyped_storage().tolist() == general.untyped_storage().tolist()
+
+
+@pytest.mark.parametrize("call", ["zeros(-1)", "zeros(2.0)", "arange(-1)", "eye(-1)"])
+def test_the_fast_path_leaves_errors_to_the_general_one(call):
+    with pytest.raises(edutorch.errors.EdutorchError):
+        eval(call, vars(edutorch))

@@ -65,11 +65,10 @@ def resample_axis() -> Run:
             return None
         count, (outer, n, inner) = len(taps.starts) - 1, split_at_axis(input.shape, axis)
         y = np.empty((outer, count, inner), input.dtype)
-        are_pairs = len(taps.positions) == 2 * count and bool((np.diff(taps.starts) == 2).all())
         units = outer if inner == 1 else outer * count
         parallel_for(
             kernel, units, input.reshape(outer, n, inner), y, taps.starts, taps.positions,
-            taps.weights.astype(input.dtype), are_pairs, work=y.size,
+            taps.weights_as(input.dtype), taps.are_pairs, work=y.size,
         )  # fmt: skip
         return y.reshape(*input.shape[:axis], count, *input.shape[axis + 1 :])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy
@@ -82,15 +83,33 @@ class WindowSums:
     size: int
 
     @classmethod
+    @lru_cache(128)
     def from_table(cls, table: TapTable, size: int) -> WindowSums:
         """Take the taps of a table."""
         starts = numpy.arange(table.outputs + 1) * table.width
         return cls(starts, table.positions, table.weights, size)
 
+    @cached_property
+    def are_pairs(self) -> bool:
+        """Whether each output has two taps."""
+        return bool((numpy.diff(self.starts) == 2).all())
+
+    def weights_as(self, dtype: Any) -> Any:
+        """Return the weights in the dtype of what they are multiplied with."""
+        weights = self._weights.get(dtype)
+        if weights is None:
+            weights = self._weights[dtype] = self.weights.astype(dtype)
+        return weights
+
+    @cached_property
+    def _weights(self) -> dict[Any, Any]:
+        return {}
+
     def outputs_of_taps(self) -> Any:
         """Return the output position of each tap."""
         return numpy.repeat(numpy.arange(len(self.starts) - 1), numpy.diff(self.starts))
 
+    @cached_property
     def transposed(self) -> WindowSums:
         """Return the taps from outputs to inputs: those of the derivative."""
         order = numpy.argsort(self.positions, kind="stable")
@@ -104,7 +123,7 @@ class WindowSums:
 def resample_axis(xp: Namespace, input: Array, axis: int, taps: WindowSums) -> Array:
     """`resample` in one op, for devices with a kernel for it."""
     shape = (*input.shape[:axis], len(taps.starts) - 1, *input.shape[axis + 1 :])
-    weights = xp.asarray(taps.weights.astype(input.dtype))
+    weights = xp.asarray(taps.weights_as(input.dtype))
     weights = weights.reshape((-1,) + (1,) * (input.ndim - axis - 1))
     y = xp.zeros(shape, input.dtype)
     index = (*(slice(None),) * axis, xp.asarray(taps.outputs_of_taps()))
@@ -114,7 +133,7 @@ def resample_axis(xp: Namespace, input: Array, axis: int, taps: WindowSums) -> A
 
 
 resample_axis.vjp(
-    input=lambda g, axis, taps: resample_axis(g, axis, taps.transposed()),
+    input=lambda g, axis, taps: resample_axis(g, axis, taps.transposed),
     latex=r"g\ \text{spread over its window, by the same weights}",
 )
 
@@ -129,7 +148,7 @@ def has_kernel(input: Tensor) -> bool:
     array, slot = input._array, resample_axis.op.slot
     if not isinstance(array, numpy.ndarray):
         return bool(backends.of(array).kernels)
-    if slot is None or array.dtype not in ("float32", "float64"):
+    if slot is None or array.dtype.char not in "fd":
         return False
     if slot.run is None:
         slot.request()
@@ -138,9 +157,9 @@ def has_kernel(input: Tensor) -> bool:
 
 def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
     """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
-    positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
     if has_kernel(input):
-        return resample_axis(input, axis, WindowSums.from_table(table, input.shape[axis]))
+        return resample_axis(input, axis, WindowSums.from_table(table, input._array.shape[axis]))
+    positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
     on_host = input._array.__class__ is numpy.ndarray
     if table.is_gather:
         index = positions if on_host else tensor(positions, device=device)
