@@ -148,6 +148,28 @@ def test_softmax(name, dtype, shape, axis):
     close(back, rule(g.astype(float), y.astype(float), dim), dtype, digits=64)
 
 
+@settings(max_examples=12, deadline=None)
+@given(
+    FORMATS, some.integers(1, 3), some.integers(1, 1100), some.integers(1, 40), some.booleans(),
+    some.sampled_from([1, (1, 2), (0, 1), None]),
+)  # fmt: skip
+def test_logsumexp(dtype, outer, n, inner, has_infinite, dim):
+    x, op = array((outer, n, inner), dtype, scale=9.0), REGISTRY["logsumexp"]
+    if has_infinite:
+        x[0, 0, 0], x[-1, :, -1], x[0, -1, 0] = np.inf, -np.inf, np.nan
+    y = kernel(softmax, "logsumexp")(x, dim, True)
+    with np.errstate(all="ignore"):
+        dims = dim if dim is not None else (0, 1, 2)
+        exact = op.forward(np, x.astype(float), dims, True)
+        close(y, exact, dtype, digits=8)
+        g = array(y.shape, dtype, 1)
+        slope = op.rules["input"].function(g.astype(float), y.astype(float), x.astype(float))
+    result = kernel(softmax, "logsumexp_input")(g, y, x)
+    assert (result is None) == (x.size < 512)
+    if result is not None:
+        close(result, np.asarray(slope), dtype, digits=64)
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_with_what_is_not_finite(name, dim):
