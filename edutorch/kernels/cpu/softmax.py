@@ -251,18 +251,22 @@ def logsumexp_columns(start, stop, x, y):
                 peak[i] = math.log(sum[i]) + peak[i]
 
 
-def logsumexp_backward(start, stop, g, y, x, grad_input):
-    """g · exp(x - y) of (outer, n, inner); the range counts the rows of the last two axes."""
+def logsumexp_rows_backward(start, stop, g, y, x, grad_input):
+    """g · exp(x - y) of each row."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    n, inner, zero = x.shape[1], x.shape[2], x.dtype.type(0)
-    if inner == 1:
-        for r in range(start, stop):
-            row, out, factor = x[r, :, 0], grad_input[r, :, 0], g[r, 0]
-            shift = y[r, 0] if y[r, 0] != -np.inf else zero  # of -∞ alone, the gradient is 0
-            for i in range(row.size):
-                out[i] = factor * exp_nonpositive(row[i] - shift)
-        return
+    for r in range(start, stop):
+        row, out, factor = x[r], grad_input[r], g[r]
+        shift = y[r] if y[r] != -np.inf else x.dtype.type(0)  # of -∞ alone, the gradient is 0
+        for i in range(row.size):
+            out[i] = factor * exp_nonpositive(row[i] - shift)
+
+
+def logsumexp_columns_backward(start, stop, g, y, x, grad_input):
+    """The same along the middle axis; the range counts the rows of the last two axes."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, zero = x.shape[1], x.dtype.type(0)
     for index in range(np.int64(start), np.int64(stop)):
         block, k = index // n, index % n
         row, out, factors, shifts = x[block, k], grad_input[block, k], g[block], y[block]
@@ -407,7 +411,8 @@ def logsumexp() -> Run:
 @ops.logsumexp.kernel("cpu", "input", min_size=1)
 def logsumexp_input() -> Run:
     """Make g · exp(x - y); g and y have the reduced axes with length 1."""
-    kernel = compile_kernel(logsumexp_backward, ARRAY_2D, ARRAY_2D, ARRAY_3D, ARRAY_3D)
+    by_rows = compile_kernel(logsumexp_rows_backward, *[ARRAY_1D] * 2, *[ARRAY_2D] * 2)
+    by_columns = compile_kernel(logsumexp_columns_backward, *[ARRAY_2D] * 2, *[ARRAY_3D] * 2)
 
     def run(g: Array, y: Array, input: Array) -> np.ndarray | None:
         if input.size < 512 or not y.flags.carray or y.dtype != input.dtype:
@@ -419,9 +424,18 @@ def logsumexp_input() -> Run:
         if table is None or g is None or g.dtype != y.dtype:
             return None
         outer, n, inner = table.shape
-        grad_input, count = np.empty_like(input), outer if inner == 1 else outer * n
-        arrays = g.reshape(outer, inner), y.reshape(outer, inner), table
-        parallel_for(kernel, count, *arrays, grad_input.reshape(table.shape), work=input.size)
+        grad_input = np.empty_like(input)
+        arrays = [g.reshape(outer, inner), y.reshape(outer, inner)]
+        arrays += [array.reshape(outer, n, inner) for array in (input, grad_input)]
+        if inner == 1:  # without the last axis, for the rows to be contiguous
+            by, count, arrays = (
+                by_rows,
+                outer,
+                [array.reshape(array.shape[:-1]) for array in arrays],
+            )
+        else:
+            by, count = by_columns, outer * n
+        parallel_for(by, count, *arrays, work=input.size)
         return grad_input
 
     return run
