@@ -17,6 +17,7 @@ from edutorch.kernels import make
 from edutorch.kernels.cpu import (
     batch_norm,
     elementwise,
+    nll,
     norms,
     reductions,
     scalar_functions,
@@ -168,6 +169,22 @@ def test_logsumexp(dtype, outer, n, inner, has_infinite, dim):
     assert (result is None) == (x.size < 512)
     if result is not None:
         close(result, np.asarray(slope), dtype, digits=64)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nll_loss(dtype, reduction):
+    run, op = kernel(nll, "nll_loss"), REGISTRY["nll_loss"]
+    x, target = array((40, 7), dtype), np.arange(40) % 7
+    x[3, 3], target[5] = -np.inf, -100
+    for values in (x[4:], x):
+        target = target[-len(values) :]
+        exact = op.forward(np, values.astype(float), target, ignore_index=-100, reduction=reduction)
+        close(np.asarray(run(values, target, None, -100, reduction)), exact, dtype, digits=4)
+    assert run(x, target + 1, None, -100, reduction) is None  # a class that does not exist
+    assert run(x, np.full(40, -100), None, -100, reduction) is None
+    assert run(x, target, x[0], -100, reduction) is None
+    assert run(x, target, None, -100, "none") is None
 
 
 @pytest.mark.parametrize("dim", [0, 1])
