@@ -25,6 +25,7 @@ from ...ops import (
     where,
 )
 from ...ops.products import subtract_widened
+from ...ops.statistics import vector_norm
 from .op_decorators import can_read
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
@@ -50,7 +51,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x1, x2 = promote_pair(x1, x2)
     if x1.shape != x2.shape:
         x1, x2 = broadcast_tensors(x1, x2)  # broadcasting along `dim` changes the norms
-    length1, length2 = norm(x1, 2, dim), norm(x2, 2, dim)
+    length1, length2 = vector_norm(x1, 2, dim), vector_norm(x2, 2, dim)
     if is_extreme(length1) or is_extreme(length2):
         (x1, length1), (x2, length2) = scale_by_max(x1, 2, dim, eps), scale_by_max(x2, 2, dim, eps)
     else:
