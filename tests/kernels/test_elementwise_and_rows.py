@@ -177,10 +177,11 @@ def test_nll_loss(dtype, reduction):
     run, op = kernel(nll, "nll_loss"), REGISTRY["nll_loss"]
     x, target = array((40, 7), dtype), np.arange(40) % 7
     x[3, 3], target[5] = -np.inf, -100
-    for values in (x[4:], x):
-        target = target[-len(values) :]
-        exact = op.forward(np, values.astype(float), target, ignore_index=-100, reduction=reduction)
-        close(np.asarray(run(values, target, None, -100, reduction)), exact, dtype, digits=4)
+    named = {"ignore_index": -100, "reduction": reduction}
+    for first in (4, 0):  # without the infinite one, and with it
+        values, classes = x[first:], target[first:]
+        exact = op.forward(np, values.astype(float), classes, **named)
+        close(np.asarray(run(values, classes, None, -100, reduction)), exact, dtype, digits=4)
     assert run(x, target + 1, None, -100, reduction) is None  # a class that does not exist
     assert run(x, np.full(40, -100), None, -100, reduction) is None
     assert run(x, target, x[0], -100, reduction) is None
