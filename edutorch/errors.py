@@ -188,8 +188,9 @@ def refuse_unknown_keywords(init: Any, name: str, named: Iterable[str]) -> None:
 def refuse_complex(op: str, **arguments: Any) -> None:
     """Raise DTypeError for a complex tensor, array or dtype, where an order is needed."""
     for name, argument in arguments.items():
-        dtype = getattr(argument, "dtype", argument)
-        if getattr(dtype, "is_complex", getattr(dtype, "kind", "") == "c"):
+        # Of a tensor the array's dtype, which is there without a property.
+        dtype = getattr(getattr(argument, "_array", argument), "dtype", argument)
+        if getattr(getattr(dtype, "numpy", dtype), "kind", "") == "c":
             raise DTypeError(
                 op, "not implemented for complex numbers", {name: str(dtype)},
                 "they have no order; take x.real, x.imag or x.abs()",

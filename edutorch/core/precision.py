@@ -74,8 +74,16 @@ def is_half(dtype: Any) -> bool:
     return getattr(dtype, "numpy", dtype).char in "eE"
 
 
+def is_wide_tensor(value: Any) -> bool:
+    """Return True for a tensor of elements that have not 16 bits: the usual case, found soon."""
+    array = getattr(value, "_array", None)
+    return array is not None and array.dtype.itemsize != 2
+
+
 def widen(value: Any) -> Any:
     """Return 16-bit floats as float32: an array, a tensor, or those in a list; else `value`."""
+    if is_wide_tensor(value):
+        return value
     if value.__class__ in (list, tuple):
         return type(value)(map(widen, value))
     dtype = getattr(value, "dtype", None)
@@ -114,6 +122,8 @@ def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wide(*args: Any, **named: Any) -> Any:
         first = args[0] if args else next(iter(named.values()), None)
+        if is_wide_tensor(first):
+            return function(*args, **named)
         dtype = getattr(first, "dtype", None)
         if dtype is None or not is_half(dtype) or current().autocast is not None:
             return function(*args, **named)  # autocast chooses the dtypes itself

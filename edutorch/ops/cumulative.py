@@ -108,7 +108,8 @@ def prod(
     if is_half(result_dtype):
         real = to_float32(xp.real(input))  # the imaginary part is dropped first
         return xp.prod(real, axis=dim, keepdims=keepdim).astype(result_dtype)
-    return xp.prod(input, axis=dim, keepdims=keepdim, dtype=result_dtype)
+    multiply = np.multiply.reduce if input.__class__ is np.ndarray else xp.prod
+    return multiply(input, axis=dim, keepdims=keepdim, dtype=result_dtype)
 
 
 prod.vjp(

@@ -290,8 +290,6 @@ def norm(
     >>> norm(tensor([[3.0], [4.0]])), norm(tensor([3.0, -4.0]), 1)
     (tensor(5.), tensor(7.))
     """
-    from .norms import matrix_norm
-
     input = input if dtype is None else input.to(dtype)
     check_inexact("norm", input._array)
     dim = tuple(dim) if isinstance(dim, list) else dim

@@ -1,5 +1,7 @@
 """Kernels of activations, softmax, norms and reductions equal their definitions, on any shape."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from edutorch.kernels import make
 from edutorch.kernels.cpu import (
     batch_norm,
     elementwise,
+    nll,
     norms,
     reductions,
     scalar_functions,
@@ -39,8 +42,10 @@ def kernel(module, name):
     """Make a kernel."""
     module = batch_norm if "batch_norm" in name else module
     if name not in _made:
-        is_formula = module is elementwise
-        _made[name] = elementwise.formula_kernel(name) if is_formula else getattr(module, name)()
+        if module is elementwise:
+            _made[name] = elementwise.formula_kernel(name)
+        else:  # one maker may make several kernels
+            _made[name] = (getattr(module, name, None) or slot_of(name).maker)()
     return _made[name]
 
 
@@ -142,6 +147,45 @@ def test_softmax(name, dtype, shape, axis):
     back = kernel(softmax, f"{name}_input")(g, y, dim)
     rule = REGISTRY[name].rules["input"].function
     close(back, rule(g.astype(float), y.astype(float), dim), dtype, digits=64)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    FORMATS, some.integers(1, 3), some.integers(1, 1100), some.integers(1, 40), some.booleans(),
+    some.sampled_from([1, (1, 2), (0, 1), None]),
+)  # fmt: skip
+def test_logsumexp(dtype, outer, n, inner, has_infinite, dim):
+    x, op = array((outer, n, inner), dtype, scale=9.0), REGISTRY["logsumexp"]
+    if has_infinite:
+        x[0, 0, 0], x[-1, :, -1], x[0, -1, 0] = np.inf, -np.inf, np.nan
+    y = kernel(softmax, "logsumexp")(x, dim, True)
+    with np.errstate(all="ignore"):
+        dims = dim if dim is not None else (0, 1, 2)
+        exact = op.forward(np, x.astype(float), dims, True)
+        close(y, exact, dtype, digits=8)
+        g = array(y.shape, dtype, 1)
+        slope = op.rules["input"].function(g.astype(float), y.astype(float), x.astype(float))
+    result = kernel(softmax, "logsumexp_input")(g, y, x)
+    assert (result is None) == (x.size < 512)
+    if result is not None:
+        close(result, np.asarray(slope), dtype, digits=64)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nll_loss(dtype, reduction):
+    run, op = kernel(nll, "nll_loss"), REGISTRY["nll_loss"]
+    x, target = array((40, 7), dtype), np.arange(40) % 7
+    x[3, 3], target[5] = -np.inf, -100
+    named = {"ignore_index": -100, "reduction": reduction}
+    for first in (4, 0):  # without the infinite one, and with it
+        values, classes = x[first:], target[first:]
+        exact = op.forward(np, values.astype(float), classes, **named)
+        close(np.asarray(run(values, classes, None, -100, reduction)), exact, dtype, digits=4)
+    assert run(x, target + 1, None, -100, reduction) is None  # a class that does not exist
+    assert run(x, np.full(40, -100), None, -100, reduction) is None
+    assert run(x, target, x[0], -100, reduction) is None
+    assert run(x, target, None, -100, "none") is None
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -296,7 +340,7 @@ def test_the_threads_do_not_change_the_sums():
 # Reductions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "var", "amax"])
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "amax", "amin", "vector_norm"])
 @settings(max_examples=12, deadline=None)
 @given(
     dtype=FORMATS,
@@ -309,24 +353,54 @@ def test_reductions(name, dtype, shape, last, keepdim):
     kept = max(len(shape) - last, 0)
     dim = tuple(range(kept, len(shape))) or None
     dim = dim[0] if dim is not None and len(dim) == 1 else dim
-    others = {"sum": (None,), "mean": (None,), "var": (0,), "amax": ()}[name]
+    if name == "vector_norm":
+        result = kernel(reductions, name)(x, 2, dim, keepdim)
+        if result is not None:
+            exact = REGISTRY[name].forward(np, x.astype(float), 2, dim, keepdim)
+            close(result, np.asarray(exact), dtype, digits=8)
+        return
+    others = {"sum": (None,), "mean": (None,), "var": (0,)}.get(name, ())
     named = {"correction": 0} if name == "var" else {}
     result = kernel(reductions, name)(x, dim, keepdim, *others)
+    if result is None:
+        assert name in ("amax", "amin") and dim is None  # NumPy is as fast
+        return
     expected = REGISTRY[name].forward(np, x.astype(float), dim, keepdim, **named)
     close(result, np.asarray(expected), dtype, digits=8)
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin"])
+@settings(max_examples=6, deadline=None)
+@given(FORMATS, some.integers(1, 3), some.integers(1, 9), some.integers(32, 300), some.booleans())
+def test_reductions_of_columns(name, dtype, outer, n, inner, keepdim):
+    x = array((outer, n, inner), dtype)
+    others = (None,) if name in ("sum", "mean") else ()
+    for values, dim in ((x, 1), (x.reshape(-1, inner), 0), (x, (0, 1))):
+        result = kernel(reductions, name)(values, dim, keepdim, *others)
+        expected = REGISTRY[name].forward(np, values.astype(float), dim, keepdim)
+        close(result, np.asarray(expected), dtype, digits=8)
+
+
 def test_reductions_with_what_is_not_finite():
-    x = array((4, 9), np.float32)
+    x = array((40, 40), np.float32)
     x[0, 1], x[1, 1], x[2, 1], x[2, 5], x[3, 0] = np.inf, np.nan, np.inf, -np.inf, -np.nan
-    with np.errstate(all="ignore"):
-        for name in ("sum", "amax"):
-            others = (None,) if name == "sum" else ()
-            result = kernel(reductions, name)(x, 1, False, *others)
-            np.testing.assert_allclose(result, REGISTRY[name].forward(np, x, 1), rtol=1e-6)
+    for name, dim in product(("sum", "amax", "amin"), (0, 1)):
+        others = (None,) if name == "sum" else ()
+        result = kernel(reductions, name)(x, dim, False, *others)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(
+                result, REGISTRY[name].forward(np, x, dim), rtol=1e-5, atol=1e-6
+            )
 
 
-def test_axes_that_are_not_the_last_are_left_to_the_definition():
+def test_an_extreme_of_many_chunks_is_that_of_all():
+    x = array(5 * reductions.CHUNK + 7, np.float32)
+    assert kernel(reductions, "amax")(x, None, False) == x.max()
+    x[-1] = np.nan
+    assert np.isnan(kernel(reductions, "amin")(x, None, False))
+
+
+def test_few_columns_and_axes_with_others_between_are_left_to_the_definition():
     x = array((4, 5, 6), np.float32)
     assert kernel(reductions, "sum")(x, (0, 2), False, None) is None
     assert kernel(reductions, "sum")(x, 1, False, None) is None

@@ -16,6 +16,7 @@ from ... import backends
 from ...backends.kernel_registry import slot
 from ...backends.numpy import Array, ArrayOrTensor, Number
 from ..precision import LONG, add_up, widen
+from ..registry import op_function
 
 if TYPE_CHECKING:
     from ..autograd.engine import Engine
@@ -175,7 +176,7 @@ class RowGradient:
 LAZY = {DeferredMatmulGradient, OneHotGradient, RowGradient}
 """The classes of lazy gradients, which have to become arrays in the end."""
 
-ADD, ADD_ONTO, SUM = slot("add"), slot("ADD_ONTO"), slot("sum")
+ADD_ONTO, SUM = slot("ADD_ONTO"), slot("sum")
 
 SUM_KERNEL_MIN_SIZE = 180_000
 """From so many elements on, the kernel of `sum` is used for a sum over the first axes."""
@@ -183,8 +184,9 @@ SUM_KERNEL_MIN_SIZE = 180_000
 
 def add_large(total: ArrayOrTensor, partial: ArrayOrTensor) -> Any:
     """Return the sum of two gradients that are not small."""
-    if total.__class__ is numpy.ndarray and total.size >= ADD.min_size:
-        y = ADD(total, partial, 1)
+    if total.__class__ is numpy.ndarray:
+        # Of the op itself: its kernel also adds the broadcast gradient of a sum.
+        y = op_function("add").op.slot(total, partial, 1)
         if y is not None:
             return y
     return total + partial

@@ -1,12 +1,12 @@
-"""Sums, means, variances and maxima along the last axes, or over everything; sums of columns.
+"""Sums, means, variances and extremes along adjacent axes, or over everything.
 
 NumPy reduces a row with few elements at a time, on one thread, and allocates an array of all
 squared deviations for a variance. Here a row is read once with wide registers, and a long one is
-cut into chunks for several threads. The chunks' results are added in float64, in a fixed order:
+cut into chunks for several threads. The chunks' results are combined in float64, in a fixed order:
 the result does not depend on the number of threads.
 
-Along the first axes whole rows are added to each other, four at a time, and each thread has columns
-of its own. Reductions along other axes are left to NumPy.
+Along other axes than the last ones whole rows are added to each other, four at a time, and each
+thread has columns of its own.
 """
 
 from __future__ import annotations
@@ -29,23 +29,38 @@ from .jit import (
     ARRAY_2D,
     ARRAY_3D,
     BOOL,
+    FLOAT64,
     FLOAT64_2D,
+    INT64,
     INT64_2D,
+    TUPLE,
     are_contiguous_floats,
     compile_kernel,
     split_at_axis,
     use_wide_vectors,
 )
 from .parallel import parallel_for
-from .row_reduce import product, row_max, sum_squared_deviations, total
+from .row_reduce import (
+    add_compensated,
+    compensated_total,
+    product,
+    row_max,
+    row_min,
+    sum_squared_deviations,
+    total,
+)
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
+Dims = int | tuple[int, ...] | None
 CHUNK = 65_536
 """The number of elements of a chunk of a row."""
 
 COLUMN_BAND = 16
 """The columns are divided in units of so many: in float32, they fill a cache line."""
+
+MAX_BANDS = 256
+"""So many bands are added up together: their sums stay in the L1 cache."""
 
 EXTREMES_BAND = 128
 """So many columns are compared together."""
@@ -53,26 +68,54 @@ EXTREMES_BAND = 128
 SUMS_PER_ELEMENT = 8
 """Adding so many elements of adjacent columns takes as long as one element in other kernels."""
 
+SUM, SQUARES, PRODUCT, MAXIMUM, MINIMUM = range(5)
+"""What elements are reduced to: Σ x, Σ (x - center)², Π x or an extreme."""
 
-def sum_chunks(start, stop, x, centers, squared, partial):
-    """Σ x or Σ (x - center)² of each chunk; `partial` has a row for each row of x."""
+
+def reduce_chunks(start, stop, x, centers, settings, partial, y):
+    """Reduce chunks of rows: to `y` where a row is one chunk, else to a row of `partial`.
+
+    Args:
+        settings: what a chunk is reduced to, whether the result is its square root, and by what it
+            is divided before.
+    """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    count = partial.shape[1]
+    operation, takes_root, divisor = settings
+    count, number = partial.shape[1], y.dtype.type
     for index in range(start, stop):
         r, chunk = np.int64(index) // count, np.int64(index) % count
-        chunk_values = x[r, chunk * CHUNK : (chunk + 1) * CHUNK]
-        partial[r, chunk] = (
-            sum_squared_deviations(chunk_values, centers[r]) if squared else total(chunk_values)
-        )
+        elements = x[r, chunk * CHUNK : (chunk + 1) * CHUNK]
+        if operation == SUM:
+            value = total(elements)
+        elif operation == SQUARES:
+            value = sum_squared_deviations(elements, centers[r])
+        else:
+            value = product(elements)
+        if count > 1:
+            partial[r, chunk] = value
+        else:
+            y[r] = number(math.sqrt(value / divisor) if takes_root else value / divisor)
 
 
-def sum_columns(start, stop, x, y):
-    """Σ x of each column; the range counts bands of columns."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    # Signed, as a shape is: of a uint64 and an int64, numba's `min` makes a float64.
-    left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, x.shape[1])
+def combine_chunks(start, stop, partial, settings, y):
+    """Reduce the results of the chunks of each row."""
+    operation, takes_root, divisor = settings
+    number = y.dtype.type
+    for r in range(start, stop):
+        value, lost = partial[r, 0], 0.0
+        for chunk in range(1, partial.shape[1]):
+            if operation == PRODUCT:
+                value *= partial[r, chunk]
+            else:
+                value, lost = add_compensated(value, lost, partial[r, chunk])
+        value = compensated_total(value, lost) / divisor
+        y[r] = number(math.sqrt(value) if takes_root else value)
+
+
+@njit(forceinline=True)
+def add_columns(x, left, right, divisor, y):
+    """Write Σ x / divisor of some columns of a matrix."""
     sums, full_rows = np.zeros(right - left), x.shape[0] // 4 * 4
     for r in range(0, full_rows, 4):  # the sums, in float64, are read and written once for four
         a, b = x[r, left:right], x[r + 1, left:right]
@@ -84,25 +127,66 @@ def sum_columns(start, stop, x, y):
         row = x[r, left:right]
         for j in range(sums.size):
             sums[j] += row[j]
-    y[left:right] = sums
+    for j in range(sums.size):
+        y[left + j] = sums[j] / divisor
 
 
-def multiply_chunks(start, stop, x, partial):
-    """Π x of each chunk; `partial` has a row for each row of x."""
+@njit(forceinline=True)
+def larger(a, b):
+    """The maximum of two numbers; NaN if one of them is NaN."""
+    return a if a > b or a != a else b
+
+
+@njit(forceinline=True)
+def smaller(a, b):
+    """The minimum of two numbers; NaN if one of them is NaN."""
+    return a if a < b or a != a else b
+
+
+@njit(forceinline=True)
+def compare_columns(choose, x, left, right, y):
+    """Write the extremes of some columns of a matrix."""
+    best, first = y[left:right], (x.shape[0] - 1) % 4 + 1
+    for j in range(best.size):
+        best[j] = x[0, left + j]
+    for r in range(1, first):
+        row = x[r, left:right]
+        for j in range(best.size):
+            best[j] = choose(row[j], best[j])
+    for r in range(first, x.shape[0], 4):
+        a, b = x[r, left:right], x[r + 1, left:right]
+        c, d = x[r + 2, left:right], x[r + 3, left:right]
+        for j in range(best.size):
+            best[j] = choose(choose(choose(a[j], b[j]), choose(c[j], d[j])), best[j])
+
+
+def reduce_columns(start, stop, x, operation, divisor, y):
+    """Reduce along the middle axis: Σ x / divisor, or an extreme; the range: bands of columns."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    count = partial.shape[1]
-    for index in range(start, stop):
-        r, chunk = np.int64(index) // count, np.int64(index) % count
-        partial[r, chunk] = product(x[r, chunk * CHUNK : (chunk + 1) * CHUNK])
+    inner = x.shape[2]
+    bands = (inner + COLUMN_BAND - 1) // COLUMN_BAND
+    # Signed, as a shape is: of a uint64 and an int64, numba's `min` makes a float64.
+    unit, last = np.int64(start), np.int64(stop)
+    while unit < last:
+        block, band = unit // bands, unit % bands
+        count = min(bands - band, last - unit, MAX_BANDS)
+        left, right = band * COLUMN_BAND, min((band + count) * COLUMN_BAND, inner)
+        if operation == SUM:
+            add_columns(x[block], left, right, divisor, y[block])
+        elif operation == MAXIMUM:
+            compare_columns(larger, x[block], left, right, y[block])
+        else:
+            compare_columns(smaller, x[block], left, right, y[block])
+        unit += count
 
 
-def max_rows(start, stop, x, y):
-    """The maximum of each row, NaN if there is one."""
+def find_row_extremes(start, stop, x, largest, y):
+    """The maximum or the minimum of each row, NaN if there is one."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     for r in range(start, stop):
-        y[r] = row_max(x[r])
+        y[r] = row_max(x[r]) if largest else row_min(x[r])
 
 
 def find_extremes(start, stop, x, values, indices, largest):
@@ -135,176 +219,203 @@ def extremes_kernel() -> Any:
     return compile_kernel(find_extremes, ARRAY_3D, ARRAY_2D, INT64_2D, BOOL)
 
 
+# The makers --------------------------------------------------------------------------------
+
+
 @functools.cache
 def chunks_kernel() -> Any:
-    """Compile `sum_chunks`, which sums and variances use."""
-    return compile_kernel(sum_chunks, ARRAY_2D, ARRAY_1D, BOOL, FLOAT64_2D)
+    """Compile `reduce_chunks`, which sums, variances, norms and products use."""
+    settings = TUPLE(INT64, BOOL, FLOAT64)
+    return compile_kernel(reduce_chunks, ARRAY_2D, ARRAY_1D, settings, FLOAT64_2D, ARRAY_1D)
 
 
-def sum_by_chunks(table: np.ndarray, centers: np.ndarray | None = None) -> np.ndarray:
-    """Return Σ x of each row, or Σ (x - center)², as float64."""
-    rows, n = table.shape
+@functools.cache
+def combine_kernel() -> Any:
+    """Compile `combine_chunks`."""
+    return compile_kernel(combine_chunks, FLOAT64_2D, TUPLE(INT64, BOOL, FLOAT64), ARRAY_1D)
+
+
+@functools.cache
+def columns_kernel() -> Any:
+    """Compile `reduce_columns`."""
+    return compile_kernel(reduce_columns, ARRAY_3D, INT64, FLOAT64, ARRAY_2D)
+
+
+def reduce_table(table: np.ndarray, operation: int, divisor: float = 1.0) -> np.ndarray:
+    """Reduce an array (before, n, after) along n."""
+    outer, _, inner = table.shape
+    y, units = np.empty((outer, inner), table.dtype), outer * -(-inner // COLUMN_BAND)
+    work = table.size // SUMS_PER_ELEMENT
+    parallel_for(columns_kernel(), units, table, operation, divisor, y, work=work)
+    return y
+
+
+UNDIVIDED = np.empty((0, 1))
+"""In place of the results of chunks, where each row is one."""
+
+
+def reduce_rows(
+    rows: np.ndarray, operation: int, *, divisor: float = 1.0, takes_root: bool = False,
+    centers: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Return one result for each row."""
+    count, n = rows.shape
+    y, settings = np.empty(count, rows.dtype), (operation, takes_root, divisor)
+    # Only Σ (x - center)² reads the centers, but the kernel's type asks for an array.
+    centers = y if centers is None else centers
+    if n <= CHUNK:
+        parallel_for(chunks_kernel(), count, rows, centers, settings, UNDIVIDED, y, work=rows.size)
+        return y
     # One column for each chunk: the result does not depend on the number of threads.
-    partial = np.empty((rows, -(-n // CHUNK)))
-    # Without `squared` the kernel does not read the centers, but its type asks for an array.
-    squared, centers = centers is not None, table[:, 0] if centers is None else centers
-    # A column of a table has gaps, and the kernel is compiled for arrays without.
-    centers = np.ascontiguousarray(centers)
-    parallel_for(chunks_kernel(), partial.size, table, centers, squared, partial, work=table.size)
-    return partial[:, 0] if partial.shape[1] == 1 else partial.sum(1)
+    partial = np.empty((count, -(-n // CHUNK)))
+    parallel_for(chunks_kernel(), partial.size, rows, centers, settings, partial, y, work=rows.size)
+    combine_kernel()(0, count, partial, settings, y)
+    return y
 
 
-def as_rows(input: Array, dim: int | tuple[int, ...] | None) -> np.ndarray | None:
-    """Return an array as rows to be reduced; None unless `dim` is its last axes."""
-    dims = tuple(range(input.ndim)) if dim is None else (dim,) if dim.__class__ is int else dim
-    kept = input.ndim - len(dims)
-    last = tuple(range(kept, input.ndim))
-    if (
-        not input.size
-        or not dims
-        or tuple(sorted(dims)) != last
-        or not are_contiguous_floats((input,))
-    ):
+def as_table(input: Array, dim: Dims) -> np.ndarray | None:
+    """View an array as (before, n, after), to be reduced along n; None: it cannot be."""
+    if input.__class__ is not np.ndarray or not input.size or not are_contiguous_floats((input,)):
         return None
-    # A view: the array is contiguous, and the reduced axes are its last ones.
-    return input.reshape(-1, math.prod(input.shape[kept:]))
-
-
-def as_columns(input: Array, dim: int | tuple[int, ...] | None) -> np.ndarray | None:
-    """Return an array as columns to be summed; None unless `dim` is its first axes."""
-    dims = dim if dim.__class__ is tuple else (dim,)
-    first = len(dims)
-    if tuple(sorted(dims)) != tuple(range(first)) or not 0 < first < input.ndim:
-        return None
-    if not input.size or not are_contiguous_floats((input,)):
-        return None
-    table = input.reshape(math.prod(input.shape[:first]), -1)
-    # From two bands on, there is something to divide among threads.
-    return table if table.shape[1] >= 2 * COLUMN_BAND else None
-
-
-def cast_and_reshape(
-    values: np.ndarray, input: Array, dim: int | tuple[int, ...] | None, keepdim: bool
-) -> Any:
-    """Return a result in the input's dtype, and in the shape of the reduction."""
-    dims = range(input.ndim) if dim is None else (dim,) if dim.__class__ is int else dim
-    kept = tuple(1 if axis in dims else size for axis, size in enumerate(input.shape))
-    if not keepdim:
-        kept = tuple(size for axis, size in enumerate(input.shape) if axis not in dims)
-    with np.errstate(over="ignore"):  # a float32 sum may overflow
-        return values.astype(input.dtype, copy=False).reshape(kept)
-
-
-@ops.sum.kernel("cpu", min_size=65_536)
-def sum() -> Run:
-    """Make the forward of `sum`."""
-    chunks_kernel()
-    by_columns = compile_kernel(sum_columns, ARRAY_2D, ARRAY_1D)
-
-    def run(
-        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, dtype: DType | None
-    ) -> np.ndarray | None:
-        if dtype is not None:
+    shape = input.shape
+    if dim is None:
+        return input.reshape(1, -1, 1)
+    if dim.__class__ is int:
+        first, last = dim, dim + 1
+    else:
+        axes = sorted(dim)
+        if not axes or axes != list(range(axes[0], axes[-1] + 1)):
             return None
-        rows = as_rows(input, dim)
-        if rows is not None:
-            return cast_and_reshape(sum_by_chunks(rows), input, dim, keepdim)
-        table = as_columns(input, dim)
-        if table is None:
-            return None
-        y = np.empty(table.shape[1], table.dtype)
-        parallel_for(
-            by_columns, -(-y.size // COLUMN_BAND), table, y, work=table.size // SUMS_PER_ELEMENT
-        )
-        return cast_and_reshape(y, input, dim, keepdim)
+        first, last = axes[0], axes[-1] + 1
+    if first < 0 or last > len(shape):
+        return None
+    if last == len(shape):
+        return input.reshape(math.prod(shape[:first]), -1, 1)
+    return input.reshape(math.prod(shape[:first]), math.prod(shape[first:last]), -1)
+
+
+def as_rows(input: Array, dim: Dims) -> np.ndarray | None:
+    """View an array as rows to be reduced; None unless `dim` is its last axes."""
+    table = as_table(input, dim)
+    return None if table is None or table.shape[2] > 1 else table.reshape(table.shape[:2])
+
+
+def reduced_shape(shape: tuple[int, ...], dim: Dims, keepdim: bool) -> tuple[int, ...]:
+    """Return the shape of a reduction."""
+    if dim is None:
+        return (1,) * len(shape) if keepdim else ()
+    if dim.__class__ is int:
+        return (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :])
+    if keepdim:
+        return tuple(1 if axis in dim else size for axis, size in enumerate(shape))
+    return tuple(size for axis, size in enumerate(shape) if axis not in dim)
+
+
+def add_along(input: Array, dim: Dims, keepdim: bool, divides: bool) -> np.ndarray | None:
+    """Return Σ x, or its quotient by the number of elements; None: the case is another."""
+    table = as_table(input, dim)
+    if table is None:
+        return None
+    outer, n, inner = table.shape
+    divisor = float(n) if divides else 1.0
+    if inner == 1:
+        y = reduce_rows(table.reshape(outer, n), SUM, divisor=divisor)
+    elif inner < 2 * COLUMN_BAND:  # too few for the threads, and for the vectors
+        return None
+    else:
+        y = reduce_table(table, SUM, divisor)
+    return y.reshape(reduced_shape(input.shape, dim, keepdim))
+
+
+@ops.sum.kernel("cpu", min_size=16_384)
+@ops.mean.kernel("cpu", min_size=16_384)
+def sum_or_mean(key: str) -> Run:
+    """Make the forward of `sum` or `mean`."""
+    chunks_kernel(), combine_kernel(), columns_kernel()
+    divides = key == "mean"
+
+    def run(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> np.ndarray | None:
+        return add_along(input, dim, keepdim, divides) if dtype is None else None
 
     return run
 
 
-@ops.prod.kernel("cpu", min_size=8192)
+@ops.prod.kernel("cpu", min_size=1024)
 def prod() -> Run:
     """Make the forward of `prod`."""
-    kernel = compile_kernel(multiply_chunks, ARRAY_2D, FLOAT64_2D)
+    chunks_kernel(), combine_kernel()
 
-    def run(
-        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, dtype: DType | None
-    ) -> np.ndarray | None:
+    def run(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> np.ndarray | None:
         rows = as_rows(input, dim) if dtype is None else None
         if rows is None:
             return None
-        partial = np.empty((len(rows), -(-rows.shape[1] // CHUNK)))
-        parallel_for(kernel, partial.size, rows, partial, work=rows.size)
-        return cast_and_reshape(partial.prod(1), input, dim, keepdim)
+        return reduce_rows(rows, PRODUCT).reshape(reduced_shape(input.shape, dim, keepdim))
 
     return run
 
 
-@ops.mean.kernel("cpu", min_size=65_536)
-def mean() -> Run:
-    """Make the forward of `mean`."""
-    chunks_kernel()
-
-    def run(
-        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, dtype: DType | None
-    ) -> np.ndarray | None:
-        rows = as_rows(input, dim) if dtype is None else None
-        if rows is None:
-            return None
-        return cast_and_reshape(sum_by_chunks(rows) / rows.shape[1], input, dim, keepdim)
-
-    return run
-
-
-@statistics.var.kernel("cpu", min_size=16_384)
+@statistics.var.kernel("cpu", min_size=1024)
 def var() -> Run:
     """Make the forward of `var`."""
-    chunks_kernel()
+    chunks_kernel(), combine_kernel()
 
-    def run(
-        input: Array, dim: int | tuple[int, ...] | None, keepdim: bool, correction: float
-    ) -> np.ndarray | None:
+    def run(input: Array, dim: Dims, keepdim: bool, correction: float) -> np.ndarray | None:
         rows = as_rows(input, dim)
         if rows is None or rows.shape[1] <= correction:
             return None
         n = rows.shape[1]
         # Two passes: squared deviations from the mean do not cancel.
-        with np.errstate(over="ignore"):
-            centers = (sum_by_chunks(rows) / n).astype(rows.dtype)
-        squares = sum_by_chunks(rows, centers) / (n - correction)
-        return cast_and_reshape(squares, input, dim, keepdim)
+        centers = reduce_rows(rows, SUM, divisor=float(n))
+        squares = reduce_rows(rows, SQUARES, divisor=float(n - correction), centers=centers)
+        return squares.reshape(reduced_shape(input.shape, dim, keepdim))
 
     return run
 
 
-@statistics.vector_norm.kernel("cpu", min_size=4096)
+@statistics.vector_norm.kernel("cpu", min_size=1024)
 def vector_norm() -> Run:
     """Make the forward of norms: √Σ x²."""
-    chunks_kernel()
+    chunks_kernel(), combine_kernel()
 
-    def run(
-        input: Array, ord: float, dim: int | tuple[int, ...] | None, keepdim: bool
-    ) -> np.ndarray | None:
+    def run(input: Array, ord: float, dim: Dims, keepdim: bool) -> np.ndarray | None:
         rows = as_rows(input, dim) if ord == 2 else None
         if rows is None or rows.shape[1] == 1:
             return None
-        squares = sum_by_chunks(rows, np.zeros(len(rows), rows.dtype))
-        return cast_and_reshape(np.sqrt(squares), input, dim, keepdim)
+        centers = np.zeros(len(rows), rows.dtype)
+        lengths = reduce_rows(rows, SQUARES, takes_root=True, centers=centers)
+        return lengths.reshape(reduced_shape(input.shape, dim, keepdim))
 
     return run
 
 
-@ops.amax.kernel("cpu", min_size=131_072)
-def amax() -> Run:
-    """Make the forward of `amax`."""
-    kernel = compile_kernel(max_rows, ARRAY_2D, ARRAY_1D)
+@ops.amax.kernel("cpu", min_size=8192)
+@ops.amin.kernel("cpu", min_size=8192)
+def extreme(key: str) -> Run:
+    """Make the forward of `amax` or `amin`."""
+    kernel, largest = compile_kernel(find_row_extremes, ARRAY_2D, BOOL, ARRAY_1D), key == "amax"
+    columns_kernel()
 
-    def run(input: Array, dim: int | tuple[int, ...] | None, keepdim: bool) -> np.ndarray | None:
-        rows = as_rows(input, dim)
-        if rows is None:
-            return None
+    def along_rows(rows: np.ndarray) -> np.ndarray:
         y = np.empty(len(rows), rows.dtype)
-        parallel_for(kernel, len(rows), rows, y, work=rows.size)
-        return cast_and_reshape(y, input, dim, keepdim)
+        parallel_for(kernel, len(rows), rows, largest, y, work=rows.size)
+        return y
+
+    def run(input: Array, dim: Dims, keepdim: bool) -> np.ndarray | None:
+        if dim is None and input.size < 4 * CHUNK:
+            return None  # one row, which NumPy compares as fast
+        table = as_table(input, dim)
+        if table is None:
+            return None
+        outer, n, inner = table.shape
+        if inner > 1:
+            y = reduce_table(table, MAXIMUM if largest else MINIMUM)
+        elif outer == 1 and n > CHUNK:  # chunks, for all threads; then their extremes and the rest
+            row, cut = table.reshape(-1), n // CHUNK * CHUNK
+            chunks = along_rows(row[:cut].reshape(-1, CHUNK))
+            y = along_rows(np.concatenate((chunks, row[cut:])).reshape(1, -1))
+        else:
+            y = along_rows(table.reshape(outer, n))
+        return y.reshape(reduced_shape(input.shape, dim, keepdim))
 
     return run
 
@@ -339,16 +450,12 @@ def minmax_dim() -> Run:
         pair = find_along(input, dim, largest)
         if pair is None:
             return None
-        values, indices = (part.reshape(shape_without(input, dim, keepdim)) for part in pair)
+        values, indices = (
+            part.reshape(reduced_shape(input.shape, dim % input.ndim, keepdim)) for part in pair
+        )
         return values, indices
 
     return run
-
-
-def shape_without(input: Array, dim: int, keepdim: bool) -> tuple[int, ...]:
-    """Return the shape of a reduction along an axis."""
-    dim %= input.ndim
-    return (*input.shape[:dim], *((1,) if keepdim else ()), *input.shape[dim + 1 :])
 
 
 @ops.argmax.kernel("cpu", min_size=4096)
@@ -359,7 +466,9 @@ def arg_extreme(key: str) -> Run:
 
     def run(input: Array, dim: int | None, keepdim: bool) -> np.ndarray | None:
         pair = find_along(input, dim, key == "argmax")
-        return None if pair is None else pair[1].reshape(shape_without(input, int(dim), keepdim))
+        if pair is None or dim is None:
+            return None
+        return pair[1].reshape(reduced_shape(input.shape, dim % input.ndim, keepdim))
 
     return run
 

@@ -18,8 +18,8 @@ from ...backends.numpy import Array
 from .vector_math import FloatFormat, vector_function
 
 __all__ = [
-    "dot", "dot_centered", "row_max", "max_or_any", "product", "sum_squared_deviations",
-    "total",
+    "add_compensated", "compensated_total", "dot", "dot_centered", "max_or_any", "product",
+    "row_max", "row_min", "sum_squared_deviations", "total",
 ]  # fmt: skip
 
 # Of 64 sums side by side, each adds 16 elements: too few for float32 to lose much.
@@ -56,21 +56,35 @@ def max_or_any(format: FloatFormat) -> Callable[..., Any]:
 @vector_function
 def row_max(format: FloatFormat) -> Callable[..., Any]:
     """The maximum of a row, and NaN if there is one in it, by integer comparisons as above."""
+    return row_extreme(format, 0)
+
+
+@vector_function
+def row_min(format: FloatFormat) -> Callable[..., Any]:
+    """The minimum of a row, and NaN if there is one in it."""
+    return row_extreme(format, -1)
+
+
+def row_extreme(format: FloatFormat, flip: int) -> Callable[..., Any]:
+    """The maximum of a row, or its minimum, where `flip` has all bits: the order is reversed."""
     scalar, integer = format.scalar, format.integer
     sign, magnitude = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
     least, infinite = integer(np.iinfo(integer).min), scalar(np.inf).view(integer)
+    flip = integer(flip)
 
-    def row_max(row):
+    def row_extreme(row):
         bits = row.view(integer)
         most = least
         for i in range(bits.size):
             ordered = integer(bits[i] ^ integer(integer(bits[i] >> sign) & magnitude))
-            # A NaN counts as the largest integer, whose bits are those of a NaN again.
-            ordered = magnitude if integer(bits[i] & magnitude) > infinite else ordered
+            # A NaN counts as the largest integer, whose bits, flipped or not, are a NaN's again.
+            is_nan = integer(bits[i] & magnitude) > infinite
+            ordered = magnitude if is_nan else integer(ordered ^ flip)
             most = ordered if ordered > most else most
+        most = integer(most ^ flip)
         return integer(most ^ integer(integer(most >> sign) & magnitude)).view(scalar)
 
-    return row_max
+    return row_extreme
 
 
 @njit(**REORDERED)

@@ -1,4 +1,4 @@
-"""softmax and log_softmax, and their derivatives, row by row.
+"""softmax, log_softmax and logsumexp, and their derivatives, row by row.
 
 The definitions go through the memory once for the maximum, the difference, the exponential, the
 sum and the quotient, each time over all rows. Here all of this is done to one row while it is in
@@ -34,7 +34,17 @@ from .jit import (
     use_wide_vectors,
 )
 from .parallel import parallel_for
-from .row_reduce import dot, max_or_any, total
+from .reductions import Dims, as_table, reduced_shape
+from .row_reduce import (
+    BLOCK,
+    add_compensated,
+    block_total,
+    compensated_total,
+    dot,
+    max_or_any,
+    row_max,
+    total,
+)
 from .vector_math import exp_nonpositive
 from .work_queue import claim_range
 
@@ -191,6 +201,80 @@ def softmax_columns_backward(start, stop, g, y, grad_input, logarithm):
                     target[i] = row[i] * (gradient[i] - sum[i])
 
 
+# logsumexp ---------------------------------------------------------------------------------
+
+
+def logsumexp_rows(start, stop, x, y):
+    """y = max + log Σ exp(x - max) of each row."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    number, exponentials = x.dtype.type, np.empty(BLOCK, x.dtype)
+    for r in range(start, stop):
+        row, whole, lost = x[r], 0.0, 0.0
+        peak = row_max(row)
+        if not abs(peak) < np.inf:  # NaN, or ±∞, which is the result
+            y[r] = peak
+            continue
+        for at in range(0, row.size, BLOCK):
+            block = row[at : at + BLOCK]
+            out = exponentials[: block.size]
+            for i in range(block.size):
+                out[i] = exp_nonpositive(block[i] - peak)
+            whole, lost = add_compensated(whole, lost, block_total(out))
+        y[r] = number(math.log(compensated_total(whole, lost)) + peak)
+
+
+def logsumexp_columns(start, stop, x, y):
+    """The same along the middle axis of (outer, n, inner), for `COLUMN_BAND` columns at a time."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, inner = x.shape[1], x.shape[2]
+    bands = (inner + COLUMN_BAND - 1) // COLUMN_BAND
+    sums, zero = np.empty(COLUMN_BAND), x.dtype.type(0)
+    for index in range(np.int64(start), np.int64(stop)):
+        block, left = index // bands, index % bands * COLUMN_BAND
+        peak = y[block, left : min(left + COLUMN_BAND, inner)]
+        sum = sums[: peak.size]
+        for i in range(peak.size):
+            peak[i], sum[i] = -np.inf, 0
+        for k in range(n):
+            row = x[block, k, left : left + peak.size]
+            for i in range(peak.size):
+                peak[i] = row[i] if row[i] > peak[i] or row[i] != row[i] else peak[i]
+        for k in range(n):
+            row = x[block, k, left : left + peak.size]
+            for i in range(peak.size):
+                # Of an infinite peak, the sum is not used.
+                sum[i] += exp_nonpositive(row[i] - (peak[i] if abs(peak[i]) < np.inf else zero))
+        for i in range(peak.size):
+            if abs(peak[i]) < np.inf:
+                peak[i] = math.log(sum[i]) + peak[i]
+
+
+def logsumexp_rows_backward(start, stop, g, y, x, grad_input):
+    """g · exp(x - y) of each row."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    for r in range(start, stop):
+        row, out, factor = x[r], grad_input[r], g[r]
+        shift = y[r] if y[r] != -np.inf else x.dtype.type(0)  # of -∞ alone, the gradient is 0
+        for i in range(row.size):
+            out[i] = factor * exp_nonpositive(row[i] - shift)
+
+
+def logsumexp_columns_backward(start, stop, g, y, x, grad_input):
+    """The same along the middle axis; the range counts the rows of the last two axes."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, zero = x.shape[1], x.dtype.type(0)
+    for index in range(np.int64(start), np.int64(stop)):
+        block, k = index // n, index % n
+        row, out, factors, shifts = x[block, k], grad_input[block, k], g[block], y[block]
+        for i in range(row.size):
+            shift = shifts[i] if shifts[i] != -np.inf else zero
+            out[i] = factors[i] * exp_nonpositive(row[i] - shift)
+
+
 # The makers --------------------------------------------------------------------------------
 
 
@@ -297,6 +381,61 @@ def log_softmax_one_hot() -> Run:
         parallel_for(
             kernel, len(y), g.values, np.ascontiguousarray(columns), y, grad_input, work=y.size
         )
+        return grad_input
+
+    return run
+
+
+@ops.logsumexp.kernel("cpu", min_size=512)
+def logsumexp() -> Run:
+    """Make the forward of `logsumexp`."""
+    by_rows = compile_kernel(logsumexp_rows, ARRAY_2D, ARRAY_1D)
+    by_columns = compile_kernel(logsumexp_columns, ARRAY_3D, ARRAY_2D)
+
+    def run(input: Array, dim: Dims, keepdim: bool) -> np.ndarray | None:
+        table = as_table(input, dim)
+        if table is None:
+            return None
+        outer, n, inner = table.shape
+        y = np.empty((outer, inner), table.dtype)
+        if inner == 1:
+            parallel_for(by_rows, outer, table.reshape(outer, n), y.reshape(outer), work=table.size)
+        else:
+            units = outer * -(-inner // COLUMN_BAND)
+            parallel_for(by_columns, units, table, y, work=table.size)
+        return y.reshape(reduced_shape(input.shape, dim, keepdim))
+
+    return run
+
+
+@ops.logsumexp.kernel("cpu", "input", min_size=1)
+def logsumexp_input() -> Run:
+    """Make g · exp(x - y); g and y have the reduced axes with length 1."""
+    by_rows = compile_kernel(logsumexp_rows_backward, *[ARRAY_1D] * 2, *[ARRAY_2D] * 2)
+    by_columns = compile_kernel(logsumexp_columns_backward, *[ARRAY_2D] * 2, *[ARRAY_3D] * 2)
+
+    def run(g: Array, y: Array, input: Array) -> np.ndarray | None:
+        if input.size < 512 or not y.flags.carray or y.dtype != input.dtype:
+            return None
+        reduced = [
+            axis for axis in range(input.ndim) if y.shape[axis] == 1 and input.shape[axis] != 1
+        ]
+        table, g = as_table(input, tuple(reduced)), contiguous_gradient(g, y)
+        if table is None or g is None or g.dtype != y.dtype:
+            return None
+        outer, n, inner = table.shape
+        grad_input = np.empty_like(input)
+        arrays = [g.reshape(outer, inner), y.reshape(outer, inner)]
+        arrays += [array.reshape(outer, n, inner) for array in (input, grad_input)]
+        if inner == 1:  # without the last axis, for the rows to be contiguous
+            by, count, arrays = (
+                by_rows,
+                outer,
+                [array.reshape(array.shape[:-1]) for array in arrays],
+            )
+        else:
+            by, count = by_columns, outer * n
+        parallel_for(by, count, *arrays, work=input.size)
         return grad_input
 
     return run

@@ -172,7 +172,8 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
         return target
     last = axes[-1]
     adjacent = next((axis for axis in axes[:-1] if axis[1] == size and axis[0] > 1), None)
-    in_tiles = adjacent is not None and last[1] != size and last[2] == size and size >= 4
+    # A row that repeats one element (step 0) is filled; a transpose is copied in tiles.
+    in_tiles = adjacent is not None and last[1] not in (0, size) and last[2] == size >= 4
     if in_tiles:
         axes = [*(axis for axis in axes[:-1] if axis is not adjacent), adjacent, last]
     plan = tuple(zip(*[(1, 0, 0)] * (AXES - len(axes)), *axes, strict=True))
