@@ -114,9 +114,6 @@ class Compiled:
 
     def call_version(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a compiled version, or the function itself."""
-        if self.unchecked:
-            self.unchecked -= 1
-            return self.function(*args, **kwargs)
         if self.entries and (entry := self.entries[0].entry) is not None:
             result = entry.call(args, kwargs)
             if result is not MISS:
@@ -385,6 +382,9 @@ class OptimizedModule(Module):
 def call_reference(reference: ref[Compiled], /, *args: Any, **kwargs: Any) -> Any:
     """Call a compiled function, which its own slot `__call__` refers to weakly."""
     compiled: Any = reference()
+    if compiled.unchecked:
+        compiled.unchecked -= 1
+        return compiled.function(*args, **kwargs)
     return compiled.call_version(args, kwargs)
 
 

@@ -38,7 +38,7 @@ Run = Callable[[list[Any]], list[Any]]
 """A compiled graph: a function of arrays, and of numbers that change from call to call."""
 
 
-SMALL_WORK = 4096
+SMALL_WORK = 16_384
 """With so many elements in all NumPy calls together, kernels save less than the guards cost."""
 
 
