@@ -25,8 +25,9 @@ from ..modes import DEFAULT, NO_GRAD, Modes, current
 from ..nn import Module
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
 from .compiled_version import CompiledVersion
+from .entry_codegen import MISS, make_entry
 from .guards import Guards, describe, is_guarded_array
-from .pipeline import graph_compiler
+from .pipeline import Lowered, graph_compiler
 from .xla import XlaCheckError, XlaError
 
 __all__ = ["BreakError", "Compiled", "OptimizedModule", "compile", "reset"]
@@ -113,9 +114,10 @@ class Compiled:
 
     def call_version(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a compiled version, or the function itself."""
-        if self.unchecked:
-            self.unchecked -= 1
-            return self.function(*args, **kwargs)
+        if self.entries and (entry := self.entries[0].entry) is not None:
+            result = entry.call(args, kwargs)
+            if result is not MISS:
+                return result
         mode = current()
         # A listener wants to see every op, and so do other modes: then the function itself runs.
         is_plain = mode is DEFAULT or mode is NO_GRAD or is_plain_mode(mode)
@@ -210,7 +212,11 @@ class Compiled:
     def version(self, captured: Captured, guards: Guards) -> CompiledVersion:
         """Compile a captured graph; if XLA cannot, the version only knows the reason."""
         try:
-            return CompiledVersion(self.title, captured, guards, self.make)
+            version = CompiledVersion(self.title, captured, guards, self.make)
+            is_usual = guards.spec == flat_spec(len(guards.leaves)) and not version.runs_function
+            if is_usual and isinstance(version.forward, Lowered):
+                version.entry = make_entry(version)
+            return version
         except XlaError as error:
             hint = f" ({error.hint})" if error.hint else ""
             captured.reasons.append((f"{error.message}{hint}", error.arguments.get("line", "?")))
@@ -376,6 +382,9 @@ class OptimizedModule(Module):
 def call_reference(reference: ref[Compiled], /, *args: Any, **kwargs: Any) -> Any:
     """Call a compiled function, which its own slot `__call__` refers to weakly."""
     compiled: Any = reference()
+    if compiled.unchecked:
+        compiled.unchecked -= 1
+        return compiled.function(*args, **kwargs)
     return compiled.call_version(args, kwargs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..core.autograd.versions import (
     InferenceVersionCounter,
     clock,
     second_backward,
-    stale_value,
 )  # fmt: skip
 from ..core.fast.lazy_gradients import OutputGradients
 from ..core.tensor import Tensor, attach_view, share_version, wrap, writes_of
@@ -26,9 +25,10 @@ from ..fx.graph import Graph
 from ..fx.traced_array import may_share_memory
 from ..utils._pytree import tree_unflatten
 from ..utils.process import hold_interrupts, release_interrupts
+from .entry_codegen import Entry
 from .guards import Guards
 
-__all__ = ["CompiledNode", "CompiledVersion", "attach_node"]
+__all__ = ["CompiledNode", "CompiledVersion"]
 
 Run = Callable[[list[Any]], list[Any]]
 
@@ -43,6 +43,7 @@ class CompiledVersion:
     """
 
     runs_function = runs_function_always = False
+    entry: Entry | None = None  # the usual call, where there is one
 
     def __init__(
         self, title: str, captured: Captured, guards: Guards, make: Callable[[Graph], Run]
@@ -80,6 +81,7 @@ class CompiledVersion:
             and captured.leaves[0][0] == "tensor"
             and captured.spec.is_leaf()
         )
+        self.gradient_plan: GradientPlan | None = None
         self.plan_gradients()
         self.plan_inputs()
         self.plan_replaced_gradients()
@@ -275,12 +277,33 @@ class CompiledVersion:
             arrays[number] if saved_kind == "input" else outputs[number]
             for saved_kind, number in back.saved
         ]
-        attach_node(
-            self.title, self.backward, saved,
-            [tensors[number] for number in self.wanting], self.positions,
-            [results[number] for number in back.roots],
-            [tensors[number] for number in self.saved_inputs if tensors[number] is not None],
-        )  # fmt: skip
+        roots = [results[number] for number in back.roots]
+        node = CompiledNode()
+        node._order = order = clock()
+        node.plan = plan = self.gradient_plan or self.plan_node(roots)
+        node.edges = tuple([edge_of(tensors[number]) for number in self.wanting])
+        node.saved = saved  # type: ignore[assignment]
+        node.tensors = inputs = [tensors[number] for number in self.saved_inputs]
+        for tensor in inputs:
+            if tensor is not None:
+                tensor._saved_at = order
+        node.gathers, node.op = len(roots) > 1, plan.op  # type: ignore[assignment]
+        node.shape, node.dtype = plan.output_types[0]
+        node.hooks = node.writes = None
+        for index, output in enumerate(roots):
+            output._node = output_node(node, index, output._array)  # type: ignore[arg-type]
+            if output._writes is not None:
+                output._node.writes = output._writes
+
+    def plan_node(self, roots: list[Tensor]) -> GradientPlan:
+        """Note what is the same in the nodes of all calls."""
+        op = Description(
+            f"compiled {self.title}", tuple(f"input{i}" for i in range(len(self.wanting)))
+        )
+        types = [(output._array.shape, output._array.dtype) for output in roots]
+        assert self.backward is not None
+        self.gradient_plan = GradientPlan(self.backward, self.positions, types, op)
+        return self.gradient_plan
 
 
 def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
@@ -290,20 +313,20 @@ def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     """
     forward: Any = version.forward
     backward: Any = version.backward
-    if not hasattr(forward, "has_own_kernels") or version.grads:
+    if not hasattr(forward, "fused") or version.grads:  # an XLA program, or one of a user's backend
         return False, False
     nodes = [node for node in version.captured.graph.nodes if node.op == "call_function"]
     ops = [node.target.op for node in nodes if hasattr(node.target, "op")]
     computing = [op for op in ops if not (op.family.makes_view or op.family.makes_views)]
     if len(computing) > 1:
         return False, False
-    as_fast = forward.has_own_kernels, forward.is_small or forward.has_own_kernels
+    now, always = forward.is_small or forward.has_own_kernels(), forward.has_own_kernels(True)
     if backward is None or not backward.fused:
-        return as_fast[1], as_fast[0]
+        return now, always
     has_rules = all(
         op.joint_vjp is not None or op.rule_slots.keys() >= op.rules.keys() for op in computing
     )
-    return as_fast[1] and (has_rules or backward.is_small), as_fast[0] and has_rules
+    return now and (has_rules or backward.is_small), always and has_rules
 
 
 def view_of_input(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
@@ -349,18 +372,23 @@ class SpentNode(Node):
         raise second_backward(self)
 
 
+class GradientPlan(NamedTuple):
+    """What the nodes of all calls of a version have in common."""
+
+    run: Run
+    positions: list[int | None]  # for each edge the index of its gradient
+    output_types: list[tuple[Any, Any]]  # shape and dtype of each output
+    op: Any  # its description for pictures
+
+
 class CompiledNode(Node):
     """A call of a compiled function, whose gradients are a compiled graph, too."""
 
-    __slots__ = ("gathers", "op", "output_types", "place", "positions", "run", "tensors", "title")
+    __slots__ = ("gathers", "op", "plan", "tensors")
 
     holds = True
-    run: Callable[[list[Any]], list[Any]]
-    positions: list[int | None]  # for each edge the index of its gradient
-    output_types: list[tuple[Any, Any]]  # shape and dtype of each output
-    tensors: list[tuple[Any, Any]]  # saved inputs, and their versions
-    place: int
-    title: str
+    plan: GradientPlan
+    tensors: list[Tensor | None]  # saved inputs
 
     def name(self) -> str:
         """Return the node's name."""
@@ -382,16 +410,11 @@ class CompiledNode(Node):
             )
         if self.saved is None:
             raise second_backward(self)
-        for tensor, count in self.tensors:
-            if tensor._version != count:
-                raise stale_value(self, "a tensor", tensor._writes)
-        by_output = g.by_output if g.__class__ is OutputGradients else {self.place: g}
-        starts = [by_output.get(i) for i in range(len(self.output_types))]
-        for index, (shape, dtype) in enumerate(self.output_types):
-            if starts[index] is None:
-                backend = next(backends.of(start) for start in starts if start is not None)
-                starts[index] = backend.xp.zeros(shape, dtype)
-        gradients = self.run([*self.saved, *starts])
+        for tensor in self.tensors:
+            if tensor is not None and tensor._writes is not None:
+                self.refuse_stale("a tensor", tensor._writes, tensor._array)
+        starts = [g] if g.__class__ is not OutputGradients else self.start_gradients(g.by_output)
+        gradients = self.plan.run([*self.saved, *starts])
         seen_ids = {id(start) for start in starts}
         for index, gradient in enumerate(gradients):
             if id(gradient) in seen_ids:  # gradients accumulate in place
@@ -399,35 +422,21 @@ class CompiledNode(Node):
             seen_ids.add(id(gradient))
         return [
             None if index is None or edge is None else gradients[index]
-            for index, edge in zip(self.positions, edges, strict=True)
+            for index, edge in zip(self.plan.positions, edges, strict=True)
         ]
+
+    def start_gradients(self, by_output: dict[int, Array]) -> list[Array]:
+        """Return a gradient for each output: zeros for those that the loss does not depend on."""
+        types = self.plan.output_types
+        if len(by_output) < len(types):
+            first = next(iter(by_output.values()))
+            xp = np if isinstance(first, np.generic) else backends.of(first).xp
+            by_output = {
+                index: by_output[index] if index in by_output else xp.zeros(*types[index])
+                for index in range(len(types))
+            }
+        return [by_output[index] for index in range(len(types))]
 
     def maker(self, index: int, array: Array) -> Node:
         """Return a new node for an output whose own was freed with its tensor."""
         return output_node(self, index, array)  # type: ignore[arg-type]
-
-
-def attach_node(
-    title: str, run: Callable[[list[Any]], list[Any]], saved: list[Any] | None,
-    inputs: Sequence[Tensor], positions: list[int | None], outputs: Sequence[Tensor],
-    tensors: Sequence[Tensor],
-) -> None:  # fmt: skip
-    """Make one node the `grad_fn` of all `outputs`.
-
-    Args:
-        positions: for each of `inputs`, the index of its gradient.
-    """
-    node = CompiledNode()
-    node.title, node.run, node.saved, node.positions = title, run, saved, positions  # type: ignore[assignment]
-    node.edges = tuple(edge_of(input_) for input_ in inputs)
-    node.output_types = [(output._array.shape, output._array.dtype) for output in outputs]
-    node.tensors = [(tensor, tensor._version) for tensor in tensors]
-    node.place, node.gathers = 0, len(outputs) > 1
-    node.shape, node.dtype = node.output_types[0]
-    node.hooks = node.writes = None
-    node._order = clock()
-    node.op = Description(f"compiled {title}", tuple(f"input{i}" for i in range(len(inputs))))  # type: ignore[assignment]
-    for index, output in enumerate(outputs):
-        output._node = output_node(node, index, output._array)  # type: ignore[arg-type]
-        if output._writes is not None:
-            output._node.writes = output._writes

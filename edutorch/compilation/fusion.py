@@ -418,7 +418,7 @@ def reads_own_views(value: Value) -> bool:
     )
 
 
-def has_own_kernel(node: Node) -> bool:
+def has_own_kernel(node: Node, of_any_size: bool = False) -> bool:
     """Whether a kernel would compute the op of a node at its size: see `kernels/cpu/`."""
     op: Op | None = getattr(node.target, "op", None)
     if op is None or op.slot is None or op.variadic or not isinstance(node.args[0], Node):
@@ -426,7 +426,7 @@ def has_own_kernel(node: Node) -> bool:
     operands = [operand.meta for operand in node.args if isinstance(operand, Node)]
     if not any(np.dtype(meta.get("dtype", bool)) in FLOAT_DTYPES for meta in operands):
         return False
-    return math.prod(operands[0]["shape"]) >= op.slot.min_size
+    return of_any_size or math.prod(operands[0].get("shape", ())) >= op.slot.min_size
 
 
 def fold_bias_into_product(unit: Unit, program: Program, outputs: set[Value]) -> bool:

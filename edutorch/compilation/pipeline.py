@@ -38,7 +38,7 @@ Run = Callable[[list[Any]], list[Any]]
 """A compiled graph: a function of arrays, and of numbers that change from call to call."""
 
 
-SMALL_WORK = 4096
+SMALL_WORK = 16_384
 """With so many elements in all NumPy calls together, kernels save less than the guards cost."""
 
 
@@ -137,11 +137,10 @@ class Lowered:
         else:
             self._scope[fused.name] = run
 
-    @property
-    def has_own_kernels(self) -> bool:
+    def has_own_kernels(self, of_any_size: bool = False) -> bool:
         """Whether no generated kernel computes what the op's own one or one NumPy call does not."""
         nodes = {value.node for unit in self.fused for value in unit.group.values}
-        return all(map(has_own_kernel, nodes))
+        return all(has_own_kernel(node, of_any_size) for node in nodes)
 
     @property
     def is_small(self) -> bool:

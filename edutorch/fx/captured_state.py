@@ -227,6 +227,10 @@ class CapturedState:
 
     # Comparing with the current state ------------------------------------------------------
 
+    def has_state(self) -> bool:
+        """Whether there is anything that `changed` compares."""
+        return bool(self.watched_items or self.sizes or self.cells or self.states or self.arrays)
+
     def changed(self) -> str | None:
         """Return a description of the first change, or None."""
         for holder, key, value, path in self.watched_items:

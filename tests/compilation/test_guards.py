@@ -280,3 +280,31 @@ def test_closed_over_numpy_arrays_are_compared():
     other(x)
     table[0] = 5.0
     assert other(x).tolist() == [5.0, 1.0]
+
+
+def test_the_usual_call_sees_what_differs():
+    """Each change goes past the generated entry, and has the result of the function itself."""
+    w = torch.randn(3, 3, requires_grad=True)
+
+    def function(x, n):
+        return ((x @ w + n).tanh() * 2).sum(1)
+
+    program = torch.compile(function)
+    x, other = torch.randn(3, 3), torch.randn(3, 3, requires_grad=True)
+    for _ in range(3):
+        program(x, 1.0)
+    assert "RECORD" in program.entries[0].entry.source
+    for arguments in [(x, 2.0), (x, True), (x.t(), 1.0), (x[:2], 1.0), (other, 1.0),
+                      (other * 2, 1.0), (torch.randn(3, 3), 1.0)]:  # fmt: skip
+        expected = pytest.approx(function(*arguments).tolist(), rel=1e-5)
+        assert program(*arguments).tolist() == expected
+        assert program(arguments[0], n=arguments[1]).tolist() == expected
+    with torch.no_grad():
+        assert not program(x, 1.0).requires_grad
+    w.data = torch.ones(3, 3)
+    assert program(x, 1.0).tolist() == pytest.approx(function(x, 1.0).tolist(), rel=1e-5)
+    y = torch.compile(function)(other, 1.0)
+    with torch.no_grad():
+        other[0] = 5.0
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
+        y.sum().backward()

@@ -37,7 +37,7 @@ from .work_queue import claim_range
 BLAS_BLOCK = 16
 """For BLAS, rows or columns are divided in units of so many: it computes in blocks like these."""
 
-PRODUCTS_PER_ELEMENT = 64
+PRODUCTS_PER_ELEMENT = 32
 """So many multiplications take about as long as a simple kernel takes for one element."""
 
 MIN_PRODUCTS_BLAS = 2 * MIN_WORK_PER_THREAD * PRODUCTS_PER_ELEMENT

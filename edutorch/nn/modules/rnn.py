@@ -451,12 +451,9 @@ class RNNCellBase(Module):
         self, step: Step, input: Tensor, states: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
         """Return the new states after one step; without states it starts from zeros."""
-        for name, tensor in (("input", input), *(("hidden", state) for state in states)):
-            if tensor.ndim not in (1, 2):
-                raise SettingError(
-                    type(self).__name__,
-                    f"Expected {name} to be 1D or 2D, got {tensor.ndim}D instead",
-                )
+        fits = self.fits(input, states)
+        if not fits:
+            self.check_dims(input, states)
         is_unbatched = input.ndim == 1
         if is_unbatched:
             input, states = input.unsqueeze(0), tuple(state.unsqueeze(0) for state in states)
@@ -464,11 +461,29 @@ class RNNCellBase(Module):
             factory_kwargs = {"dtype": input.dtype, "device": input.device}
             count = 2 if step is lstm_step else 1
             states = (zeros(input.shape[0], self.hidden_size, **factory_kwargs),) * count
-        self.check(input, states)
+        if not fits:
+            self.check(input, states)
         new_states = step(
             F.linear(input, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh
         )
         return tuple(state.squeeze(0) for state in new_states) if is_unbatched else new_states
+
+    def fits(self, input: Tensor, states: tuple[Tensor, ...]) -> bool:
+        """Whether input and states are batches that fit the cell and each other."""
+        shape = input._array.shape
+        if len(shape) != 2 or shape[1] != self.input_size or not states:
+            return False
+        state_shape = shape[0], self.hidden_size
+        return {state._array.shape for state in states} == {state_shape}
+
+    def check_dims(self, input: Tensor, states: tuple[Tensor, ...]) -> None:
+        """Raise SettingError unless input and states are batches or single samples."""
+        for name, tensor in (("input", input), *(("hidden", state) for state in states)):
+            if tensor.ndim not in (1, 2):
+                raise SettingError(
+                    type(self).__name__,
+                    f"Expected {name} to be 1D or 2D, got {tensor.ndim}D instead",
+                )
 
     def check(self, input: Tensor, states: tuple[Tensor, ...]) -> None:
         """Raise ShapeError unless input and states fit the cell and each other."""
