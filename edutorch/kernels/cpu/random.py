@@ -325,7 +325,7 @@ def integers() -> Callable[..., None]:
     return run
 
 
-@philox.SORT_KEYS.kernel("cpu", min_size=16_384)
+@philox.SORT_KEYS.kernel("cpu", min_size=256)
 def sort_keys() -> Callable[..., None]:
     """Make the keys of a permutation: `run(seed, first, y, low)` fills a vector of uint64."""
     return filling(compiled(draw_sort_keys, types.uint64, UNSIGNED))
