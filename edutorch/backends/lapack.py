@@ -11,6 +11,7 @@ the routine or the result is not finite: the caller's definition then says what 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
@@ -108,17 +109,35 @@ def is_finite(array: np.ndarray) -> bool:
 
 # Triangular systems ------------------------------------------------------------------------------
 
+UNDIVIDED_ROWS, MIN_COLUMNS = 128, 64
+"""A triangular system of more rows, with so many right-hand sides, is divided into two."""
+
+multiply: Callable[[Any, Any], Any] = np.matmul
+"""The product of two matrices; `kernels/cpu/lapack.py` sets it to the one on all threads."""
+
 
 def solve_triangle(
     matrix: np.ndarray, x: np.ndarray, *, upper: bool, unit: bool, transpose: bool = False
 ) -> bool:
     """Replace the right-hand sides `x`, contiguous rows, by the solutions of a triangular system.
 
+    BLAS has one thread here, and products have all of them (`multiply`): so of many rows the first
+    half is solved, and then the others given those.
+
     Returns: whether that was possible.
     """
     function = routine("cblas_trsm", x.dtype.char)
     if function is None:
         return False
+    if transpose:
+        matrix, upper = matrix.T, not upper
+    n = len(matrix)
+    if n > UNDIVIDED_ROWS and x.shape[1] >= MIN_COLUMNS:
+        head, tail = slice(None, n // 2), slice(n // 2, None)
+        first, last = (tail, head) if upper else (head, tail)
+        solve_triangle(matrix[first, first], x[first], upper=upper, unit=unit)
+        x[last] -= multiply(matrix[last, first], x[first])
+        return solve_triangle(matrix[last, last], x[last], upper=upper, unit=unit)
     integer = integer_type()
     matrix, is_transposed, stride = storage_order(matrix)  # type: ignore[misc]
     factor: Any = {"f": ctypes.c_float, "d": ctypes.c_double}.get(x.dtype.char)
@@ -126,7 +145,7 @@ def solve_triangle(
     rows, columns = x.shape
     function(
         ROW_MAJOR, LEFT, UPPER if upper != is_transposed else LOWER,
-        TRANSPOSE if transpose != is_transposed else NO_TRANSPOSE, UNIT if unit else NON_UNIT,
+        TRANSPOSE if is_transposed else NO_TRANSPOSE, UNIT if unit else NON_UNIT,
         integer(rows), integer(columns),
         factor(1) if factor is not None else ctypes.c_void_p(address_of(one)),
         ctypes.c_void_p(address_of(matrix)), integer(stride),
