@@ -11,12 +11,14 @@ the routine or the result is not finite: the caller's definition then says what 
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from .addresses import address_of
 from .blas import blas
 
 __all__ = [
@@ -65,15 +67,21 @@ def is_available() -> bool:
     return library is not None and library.name == "openblas" and routine("getrf_", "f") is not None
 
 
+@lru_cache(256)
+def constant(value: int) -> Any:
+    """Return an integer as Fortran takes it, by its address; no routine writes to it."""
+    return ctypes.byref(integer_type()(value))
+
+
 def call(function: Any, *arguments: Any) -> int:
     """Call a Fortran routine, whose last argument is `info`, and return that.
 
     Strings are passed with their lengths, behind all other arguments.
     """
-    integer, info = integer_type(), integer_type()(0)
+    info = integer_type()(0)
     passed = [
-        ctypes.byref(integer(value)) if value.__class__ is int
-        else value if value.__class__ is bytes else ctypes.c_void_p(value.ctypes.data)
+        constant(value) if value.__class__ is int
+        else value if value.__class__ is bytes else ctypes.c_void_p(address_of(value))
         for value in arguments
     ]  # fmt: skip
     lengths = [ctypes.c_size_t(1) for value in arguments if value.__class__ is bytes]
@@ -101,17 +109,35 @@ def is_finite(array: np.ndarray) -> bool:
 
 # Triangular systems ------------------------------------------------------------------------------
 
+UNDIVIDED_ROWS, MIN_COLUMNS = 128, 64
+"""A triangular system of more rows, with so many right-hand sides, is divided into two."""
+
+multiply: Callable[[Any, Any], Any] = np.matmul
+"""The product of two matrices; `kernels/cpu/lapack.py` sets it to the one on all threads."""
+
 
 def solve_triangle(
     matrix: np.ndarray, x: np.ndarray, *, upper: bool, unit: bool, transpose: bool = False
 ) -> bool:
     """Replace the right-hand sides `x`, contiguous rows, by the solutions of a triangular system.
 
+    BLAS has one thread here, and products have all of them (`multiply`): so of many rows the first
+    half is solved, and then the others given those.
+
     Returns: whether that was possible.
     """
     function = routine("cblas_trsm", x.dtype.char)
     if function is None:
         return False
+    if transpose:
+        matrix, upper = matrix.T, not upper
+    n = len(matrix)
+    if n > UNDIVIDED_ROWS and x.shape[1] >= MIN_COLUMNS:
+        head, tail = slice(None, n // 2), slice(n // 2, None)
+        first, last = (tail, head) if upper else (head, tail)
+        solve_triangle(matrix[first, first], x[first], upper=upper, unit=unit)
+        x[last] -= multiply(matrix[last, first], x[first])
+        return solve_triangle(matrix[last, last], x[last], upper=upper, unit=unit)
     integer = integer_type()
     matrix, is_transposed, stride = storage_order(matrix)  # type: ignore[misc]
     factor: Any = {"f": ctypes.c_float, "d": ctypes.c_double}.get(x.dtype.char)
@@ -119,11 +145,11 @@ def solve_triangle(
     rows, columns = x.shape
     function(
         ROW_MAJOR, LEFT, UPPER if upper != is_transposed else LOWER,
-        TRANSPOSE if transpose != is_transposed else NO_TRANSPOSE, UNIT if unit else NON_UNIT,
+        TRANSPOSE if is_transposed else NO_TRANSPOSE, UNIT if unit else NON_UNIT,
         integer(rows), integer(columns),
-        factor(1) if factor is not None else ctypes.c_void_p(one.ctypes.data),
-        ctypes.c_void_p(matrix.ctypes.data), integer(stride),
-        ctypes.c_void_p(x.ctypes.data), integer(columns),
+        factor(1) if factor is not None else ctypes.c_void_p(address_of(one)),
+        ctypes.c_void_p(address_of(matrix)), integer(stride),
+        ctypes.c_void_p(address_of(x)), integer(columns),
     )  # fmt: skip
     return True
 
@@ -141,7 +167,8 @@ def factor_cholesky(matrix: np.ndarray, upper: bool) -> np.ndarray | None:
     # In column-major order the same memory is the transpose: of it, the other triangle.
     if call(function, b"L" if upper else b"U", n, factor, n) != 0:
         return None
-    if np.isnan(factor.diagonal()).any():  # which LAPACK does not report
+    # LAPACK does not report NaN; of a NaN in one column, all that follows becomes NaN as well.
+    if factor[-1, -1] != factor[-1, -1]:
         return None
     clear_triangle(factor, upper)
     return factor
@@ -150,6 +177,9 @@ def factor_cholesky(matrix: np.ndarray, upper: bool) -> np.ndarray | None:
 def clear_triangle(matrix: np.ndarray, upper: bool) -> None:
     """Set all below the diagonal to 0, or above it if the `upper` triangle is not to be kept."""
     n = len(matrix)
+    if n <= CLEARED_ROWS:
+        np.putmask(matrix, strict_triangle(n, not upper), 0)
+        return
     for start in range(0, n, CLEARED_ROWS):
         stop = min(start + CLEARED_ROWS, n)
         rows = matrix[start:stop]
@@ -157,7 +187,7 @@ def clear_triangle(matrix: np.ndarray, upper: bool) -> None:
             rows[:, :start] = 0
         else:
             rows[:, stop:] = 0
-        rows[:, start:stop][strict_triangle(stop - start, not upper)] = 0
+        np.putmask(rows[:, start:stop], strict_triangle(stop - start, not upper), 0)
 
 
 @cache

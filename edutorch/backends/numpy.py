@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from .addresses import address_of
 from .index_width import numpy_with_64_bit_indices
 from .kernel_registry import slot
 from .philox_numpy import NumpyRandom
@@ -249,7 +250,7 @@ def writable_view(array: np.ndarray) -> np.ndarray:
     if not whole.flags.writeable:
         raise ValueError("the memory is read-only")
     memory = in_memory_order(whole).reshape(-1).view(np.uint8)
-    offset = array.ctypes.data - whole.ctypes.data
+    offset = address_of(array) - address_of(whole)
     return np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
 
 
@@ -295,7 +296,7 @@ class NumpyBackend(Backend):
 
     def storage(self, array: np.ndarray) -> tuple[int, int]:
         whole = owner(array)
-        return whole.ctypes.data, whole.nbytes
+        return address_of(whole), whole.nbytes
 
     def memory(self, array: np.ndarray) -> np.ndarray:
         return in_memory_order(owner(array)).reshape(-1).view(np.uint8)
@@ -324,7 +325,7 @@ class NumpyBackend(Backend):
         return y
 
     def address(self, array: np.ndarray) -> int:
-        return array.ctypes.data
+        return address_of(array)
 
     def generator(self, seed: int) -> NumpyRandom:
         return NumpyRandom(seed)
@@ -382,7 +383,7 @@ def has_same_layout(array: np.ndarray, other: np.ndarray) -> bool:
         array.shape == other.shape
         and array.dtype == other.dtype
         and array.strides == other.strides
-        and array.ctypes.data == other.ctypes.data
+        and address_of(array) == address_of(other)
     )
 
 

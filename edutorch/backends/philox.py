@@ -38,7 +38,8 @@ from ..errors import InvalidValueError
 from .kernel_registry import slot
 
 __all__ = [
-    "FLOAT32", "FLOAT64", "INTEGERS", "NORMAL", "SORT_KEYS", "UNIFORM", "WORDS", "FloatFormula",
+    "FLOAT32", "FLOAT64", "INTEGERS", "NORMAL", "PERMUTATION", "SORT_KEYS", "UNIFORM", "WORDS",
+    "FloatFormula",
     "PhiloxRandom", "blocks", "generator_dtype", "normal_pair", "philox4x32", "round_uniform",
 ]  # fmt: skip
 
@@ -52,9 +53,9 @@ UNIFORM = slot("UNIFORM")
 NORMAL = slot("NORMAL")
 WORDS = slot("WORDS")
 INTEGERS = slot("INTEGERS")
-SORT_KEYS = slot("SORT_KEYS")
+SORT_KEYS, PERMUTATION = slot("SORT_KEYS"), slot("PERMUTATION")
 """Kernels of the CPU: `run(seed, first, y, …)` fills a vector with the numbers of the blocks from
-`first` on, and of `INTEGERS` and `SORT_KEYS` with more arguments."""
+`first` on, and of `INTEGERS` and `SORT_KEYS` with more arguments. `PERMUTATION` sorts such keys."""
 
 ROUNDS = 10
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57

@@ -22,6 +22,7 @@ from .philox import (
     MASK,
     MULTIPLIERS,
     NORMAL,
+    PERMUTATION,
     ROUNDS,
     SORT_KEYS,
     UNIFORM,
@@ -48,6 +49,9 @@ CACHED_BLOCKS = 256, 16_384
 
 FROM_CACHE = CACHED_BLOCKS[1] // 4
 """Draws of more blocks are computed by themselves."""
+
+MAX_BUCKETS = 1 << 20
+"""A longer permutation is sorted by NumPy: buckets that are all over the memory take longer."""
 
 SINGLE_BLOCKS = 2
 """So few blocks are computed by Python's integers, in 10 µs each, right after a new seed."""
@@ -210,6 +214,11 @@ class NumpyRandom(PhiloxRandom):
             some = y[start : start + NUMBERS_AT_ONCE]
             some[...] = self.integers_at(seed, block, low, values, some.size)
         return y.reshape(shape)
+
+    def permutation(self, n: int) -> np.ndarray:
+        is_worthwhile = PERMUTATION.min_size <= n <= MAX_BUCKETS
+        run = kernel_of(PERMUTATION, n) if is_worthwhile else None
+        return super().permutation(n) if run is None else run(self.reserve, n)
 
     def sort_keys(self, n: int, low: int) -> np.ndarray:
         run = kernel_of(SORT_KEYS, n)

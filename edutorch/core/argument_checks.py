@@ -199,8 +199,9 @@ def with_argument_checks(
             for value, classes in zip(args, ordinary):  # noqa: B905  (`strict` takes time)
                 if classes is not None and value.__class__ not in classes:
                     refuse_unusual(name, parameters, args, named)
-            for keyword in named:
-                if named[keyword].__class__ not in by_keyword.get(keyword, ANY):
+            for keyword, value in named.items():
+                classes = by_keyword.get(keyword)
+                if classes is not None and value.__class__ not in classes:
                     refuse_unusual(name, parameters, args, named)
         try:
             if autocasts:
@@ -250,16 +251,6 @@ def wrap_functions(face: dict[str, Any]) -> None:
 
 Classes = frozenset[type] | None
 """The ordinary classes of a parameter; None: it takes any value."""
-
-
-class AnyClass:
-    """The classes of a parameter that takes any value."""
-
-    def __contains__(self, cls: type) -> bool:
-        return True
-
-
-ANY = AnyClass()
 
 
 def classes_of(

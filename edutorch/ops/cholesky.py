@@ -14,6 +14,7 @@ from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.tensor import Tensor
 from ..errors import LinAlgError
+from .arithmetic import add
 from .linalg import matmul
 from .linalg_common import adjoint_of, batch_text, check_matrix, lapack, with_conjugate_gradients
 from .masking import where
@@ -88,10 +89,10 @@ def cholesky_gradient(g: ArrayOrTensor, y: ArrayOrTensor, upper: bool) -> Any:
     """½ (S + Sᴴ) with S = L⁻ᴴ Φ(Lᴴ g) L⁻¹, where Φ takes the lower triangle, half the diagonal."""
     g, lower = (adjoint_of(g), adjoint_of(y)) if upper else (g, y)
     inner = matmul(adjoint_of(lower), tril(g))
-    half = (tril(inner) + tril(inner, -1)) / 2
-    solved = solve_triangular_forward(adjoint_of(lower), half, True, False)
+    quarter = (tril(inner) + tril(inner, -1)) / 4  # Φ and the ½: the rest is linear
+    solved = solve_triangular_forward(adjoint_of(lower), quarter, True, False)
     gradient = solve_triangular_forward(adjoint_of(lower), adjoint_of(solved), True, False)
-    return (gradient + adjoint_of(gradient)) / 2
+    return add(gradient, adjoint_of(gradient))
 
 
 cholesky.vjp(

@@ -17,10 +17,10 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import backend_for
-from ..backends.numpy import Array, make_full, make_range
+from ..backends.numpy import Array, make_full, make_range, mark_shared
 from ..core.tensor import PLAIN_TENSORS, Tensor, fill
 from ..modes import DEFAULT, NO_GRAD, current
-from . import creation, random
+from . import creation, from_data, random
 
 Maker = Callable[[Sequence[Any], np.dtype | None], Array | None]
 """Returns an array for the arguments by position and the dtype; None: it is not a usual call."""
@@ -29,6 +29,9 @@ Maker = Callable[[Sequence[Any], np.dtype | None], Array | None]
 def plain(function: Callable[..., Tensor]) -> Callable[[Maker], Maker]:
     """Give a creation function its maker for usual calls, as a decorator of the maker."""
     name = function.__name__
+    is_like, takes_sizes = name.endswith("_like"), name in ("zeros", "ones", "empty")
+    # What is drawn or shared is no node of its own in a capture.
+    is_recorded, name = is_like or name in creation.CREATIONS, name.removesuffix("_like")
 
     def decorate(make: Maker) -> Maker:
         def add_plain_path(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -47,7 +50,11 @@ def plain(function: Callable[..., Tensor]) -> Callable[[Maker], Maker]:
                             array = None
                         if array is not None:
                             output = fill(new_tensor(), array)
-                            return creation.recorded(name, args, {}, output)
+                            if not is_recorded:
+                                return output
+                            shape = array.shape
+                            made_of = shape if takes_sizes else (shape,) if is_like else args
+                            return creation.recorded(name, made_of, {}, output)
                 return general(*args, **named)
 
             return create
@@ -174,6 +181,16 @@ def ones_like(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
 def empty_like(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     array = plain_array(args)
     return None if array is None else np.empty(array.shape, dtype or array.dtype)
+
+
+@plain(from_data.from_numpy)
+def from_numpy(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
+    if len(args) != 1 or dtype is not None or args[0].__class__ is not np.ndarray:
+        return None
+    (array,) = args
+    if array.dtype not in dtypes._BY_NUMPY or min(array.strides, default=0) < 0:
+        return None
+    return mark_shared(array)
 
 
 def draw(distribution: str, size: Sequence[Any], dtype: np.dtype | None) -> Array | None:

@@ -12,6 +12,7 @@ from ..core.precision import composed_in_float32, widen
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError
+from .arithmetic import mul
 from .complex import conj
 from .creation import empty
 from .einsum import einsum_forward
@@ -34,7 +35,7 @@ def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     tensor([[3., 4.],
             [6., 8.]])
     """
-    return input[:, None] * vec2[None, :]
+    return mul(input[:, None], vec2)
 
 
 outer.vjp(

@@ -51,11 +51,16 @@ def solve_forward(xp: Namespace, input: Array, other: Array) -> Array:
         raise singular_error("linalg.solve", input) from None
 
 
+def solve_backward(
+    g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor
+) -> tuple[ArrayOrTensor, ArrayOrTensor]:
+    """The gradients of A and B: the first is a product of the second, which takes a system."""
+    other = solve_forward(matrix_transpose(input), g)
+    return matmul(other, -matrix_transpose(y)), other
+
+
 solve_forward.vjp(
-    input=lambda g, y, input: (
-        -matmul(solve_forward(matrix_transpose(input), g), matrix_transpose(y))
-    ),
-    other=lambda g, input: solve_forward(matrix_transpose(input), g),
+    joint_vjp=solve_backward,
     latex={"input": r"-A^{-\top} g\,X^\top", "other": r"A^{-\top} g"},
 )
 

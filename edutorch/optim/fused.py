@@ -26,6 +26,7 @@ import numpy as np
 
 from .. import backends
 from ..backends import kernel_registry
+from ..backends.addresses import address_of
 from ..backends.element_trace import ElementNamespace, Trace
 from ..backends.kernel_registry import Slot, declarations, slot
 from ..backends.numpy import Array
@@ -322,12 +323,14 @@ class PointerTable:
             return
         self.one = np.ones(1)
         self.addresses = np.zeros((len(params), TABLE_COLUMNS), np.int64)
-        self.addresses[:, 0] = [address(array) for array in self.arrays]
+        self.addresses[:, 0] = [address_of(array) for array in self.arrays]
         for column in range(len(columns)):
-            self.addresses[:, 2 + column] = [address(array) for array in self.state_arrays[column]]
+            self.addresses[:, 2 + column] = [
+                address_of(array) for array in self.state_arrays[column]
+            ]
         if self.counted:
             self.one = np.ones(1, self.state_arrays[-1][0].dtype)
-            self.steps = np.array([address(step) for step in self.state_arrays[-1]])
+            self.steps = np.array([address_of(step) for step in self.state_arrays[-1]])
         sizes = [array.size for array in self.arrays]
         self.ends = np.cumsum(sizes).astype(np.uint64)
         # Byte offsets in the concatenated gradients, if these are small.
@@ -365,7 +368,7 @@ class PointerTable:
             for step in steps
         ):
             return False
-        ranges = sorted((address(array), array.nbytes) for array in (*arrays, *steps))
+        ranges = sorted((address_of(array), array.nbytes) for array in (*arrays, *steps))
         return all(a + size <= b for (a, size), (b, _) in pairwise(ranges))
 
     def is_current(self, params: list[Tensor], state: dict[Tensor, State]) -> bool:
@@ -408,13 +411,8 @@ class PointerTable:
             row = np.concatenate(grads, axis=None)
             if maximize:
                 np.negative(row, out=row)
-            self.addresses[:, 1] = address(row) + self.row_offsets
+            self.addresses[:, 1] = address_of(row) + self.row_offsets
             return [row]
         grads = [np.ascontiguousarray(-grad if maximize else grad) for grad in grads]
-        self.addresses[:, 1] = [address(grad) for grad in grads]
+        self.addresses[:, 1] = [address_of(grad) for grad in grads]
         return grads
-
-
-def address(array: Array) -> int:
-    """Return the address of the first element of an array."""
-    return array.__array_interface__["data"][0]

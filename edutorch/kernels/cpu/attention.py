@@ -12,18 +12,20 @@ memory layout of its operand: concatenating the heads again then costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from ...backends.addresses import address_of
 from ...backends.numpy import Array
 from ...nn.functional import attention
 from ...nn.functional.attention import memory_order
 from .gemm_microkernel import TILES_ARE_FASTER, gemm_address, matmul_into, workspace_for
-from .jit import ARRAY_1D, INT64, INT64_1D, TUPLE, compile_kernel, use_wide_vectors
+from .jit import ARRAY_1D, INT64, INT64_1D, INT64_2D, TUPLE, compile_kernel, use_wide_vectors
 from .matmul import PRODUCTS_PER_ELEMENT, has_contiguous_rows
 from .parallel import parallel_for
 from .row_reduce import dot, max_or_any, total
@@ -62,11 +64,12 @@ def scores_to_weights(scores, rows, columns, first, is_causal, scale):
         scores[r * columns + visible : (r + 1) * columns] = dtype(0)
 
 
-def forward(start, stop, blas_address, scale, addresses, sizes):
+def forward(start, stop, blas_address, scale, addresses, offsets, sizes):
     """Compute the attention of some heads.
 
     Args:
-        addresses: for q, k, v and y, the address of each head's matrix.
+        addresses: of q, k, v and y.
+        offsets: for each of them a row, how far each head's matrix is from the first one.
         sizes: l, s, d, e, is_causal, the queries of a tile, and the row strides of q, k, v and y.
     """
     start, stop = claim_range(start, stop)
@@ -78,20 +81,22 @@ def forward(start, stop, blas_address, scale, addresses, sizes):
     scores = np.empty(min(tile_rows, length) * keys, scale.dtype)
     scores_address, workspace = scores.ctypes.data, workspace_for(scores)
     for head in range(np.int64(start), np.int64(stop)):
+        q_at, k_at, v_at = q + offsets[0, head], k + offsets[1, head], v + offsets[2, head]
+        y_at = y + offsets[3, head]
         for first in range(0, length, tile_rows):
             rows = min(tile_rows, length - first)
             # Keys after the last query of the tile are not computed at all.
             columns = min(keys, first + rows) if is_causal else keys
-            queries = q[head] + first * sizes[6] * size
+            queries = q_at + first * sizes[6] * size
             # With the steps of k exchanged, the product reads kᵀ: nothing is transposed in memory.
             matmul_into(
                 blas_address, workspace, (rows, columns, d), (queries, sizes[6], 1),
-                (k[head], 1, sizes[7]), (scores_address, columns), False,
+                (k_at, 1, sizes[7]), (scores_address, columns), False,
             )  # fmt: skip
             scores_to_weights(scores, rows, columns, first, is_causal, scale[0])
             matmul_into(
                 blas_address, workspace, (rows, e, columns), (scores_address, columns, 1),
-                (v[head], sizes[8], 1), (y[head] + first * sizes[9] * size, sizes[9]), False,
+                (v_at, sizes[8], 1), (y_at + first * sizes[9] * size, sizes[9]), False,
             )  # fmt: skip
 
 
@@ -109,8 +114,8 @@ def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, sca
             gradient_row[j] = weight_row[j] * (gradient_row[j] - weighted_sum) * scale
 
 
-def backward(start, stop, blas_address, scale, addresses, sizes):
-    """Compute the gradients of some heads. Arguments as above, with all seven row strides."""
+def backward(start, stop, blas_address, scale, addresses, offsets, sizes):
+    """Compute the gradients of some heads. Arguments as above, with all seven arrays."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     g, q, k, v, grad_q, grad_k, grad_v = addresses
@@ -127,45 +132,42 @@ def backward(start, stop, blas_address, scale, addresses, sizes):
     # A thread runs all tiles of a head, because all of them add to the same grad_k and grad_v.
     last = (length - 1) // tile_rows * tile_rows
     for head in range(np.int64(start), np.int64(stop)):
+        q_at, k_at, v_at = q + offsets[1, head], k + offsets[2, head], v + offsets[3, head]
+        grad_q_at, grad_k_at = grad_q + offsets[4, head], grad_k + offsets[5, head]
+        g_at, grad_v_at = g + offsets[0, head], grad_v + offsets[6, head]
         for first in range(
             last, -1, -tile_rows
         ):  # from the last tile: only it covers all keys with a mask
             rows = min(tile_rows, length - first)
             columns = min(keys, first + rows) if is_causal else keys
-            queries = q[head] + first * sizes[7] * size
-            grad_output = g[head] + first * sizes[6] * size
+            queries = q_at + first * sizes[7] * size
+            grad_output = g_at + first * sizes[6] * size
             # The first tile that is run overwrites grad_k and grad_v, which are not initialized.
             accumulate = first != last
             matmul_into(
                 blas_address, workspace, (rows, columns, d), (queries, sizes[7], 1),
-                (k[head], 1, sizes[8]), (weights_address, columns), False,
+                (k_at, 1, sizes[8]), (weights_address, columns), False,
             )  # fmt: skip
             scores_to_weights(weights, rows, columns, first, is_causal, scale[0])
             matmul_into(
                 blas_address, workspace, (columns, e, rows), (weights_address, 1, columns),
-                (grad_output, sizes[6], 1), (grad_v[head], sizes[12]), accumulate,
+                (grad_output, sizes[6], 1), (grad_v_at, sizes[12]), accumulate,
             )  # fmt: skip
             matmul_into(
                 blas_address, workspace, (rows, columns, e), (grad_output, sizes[6], 1),
-                (v[head], 1, sizes[9]), (grad_scores_address, columns), False,
+                (v_at, 1, sizes[9]), (grad_scores_address, columns), False,
             )  # fmt: skip
             weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, scale[0])
             matmul_into(
                 blas_address, workspace, (rows, d, columns), (grad_scores_address, columns, 1),
-                (k[head], sizes[8], 1), (grad_q[head] + first * sizes[10] * size, sizes[10]), False,
+                (k_at, sizes[8], 1), (grad_q_at + first * sizes[10] * size, sizes[10]), False,
             )  # fmt: skip
             matmul_into(
                 blas_address, workspace, (columns, d, rows), (grad_scores_address, 1, columns),
-                (queries, sizes[7], 1), (grad_k[head], sizes[11]), accumulate,
+                (queries, sizes[7], 1), (grad_k_at, sizes[11]), accumulate,
             )  # fmt: skip
 
 
-def matrix_addresses(x: Array) -> Any:
-    """Return the address of each matrix of a batch."""
-    return matrix_offsets(x.shape[:-2], x.strides[:-2]) + x.__array_interface__["data"][0]
-
-
-@lru_cache(1024)
 def matrix_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """Return the distance in bytes of each matrix of a batch from the first one."""
     # A table, since several batch axes, as heads within samples, may have no common step.
@@ -197,38 +199,74 @@ def prepare_operands(*arrays: Array) -> list[Any] | None:
     ]
 
 
-def run_kernel(
-    kernel: Callable[..., None], passes: int, scale: float, is_causal: bool, arrays: Array
-) -> None:
-    """Run a kernel over all heads; `arrays` are g (for gradients), q, k, v and the results."""
-    q, _, v = arrays[-6:-3] if len(arrays) == 7 else arrays[:3]
-    dtype, keys = q.dtype, v.shape[-2]
-    steps = (array.strides[-2] // array.itemsize for array in arrays)
-    d, e = q.shape[-1], v.shape[-1]
+class HeadPlan(NamedTuple):
+    """What a kernel is told about the shapes and strides of its operands.
+
+    Attributes:
+        scale: in an array of the operands' dtype.
+        offsets, sizes: see `forward`.
+        heads: how many there are.
+        products: how many multiplications the forward takes.
+    """
+
+    scale: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+    heads: int
+    products: int
+
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+"""The shape and the strides of an array."""
+
+
+@lru_cache(256)  # the same in each training step
+def plan_heads(
+    dtype: np.dtype, scale: float, is_causal: bool, layouts: tuple[Layout, ...]
+) -> HeadPlan:
+    """Return the plan for g (for gradients), q, k, v and the results, of these layouts."""
+    (shape, _), _, (value_shape, _) = layouts[-6:-3] if len(layouts) == 7 else layouts[:3]
+    (length, d), (keys, e) = shape[-2:], value_shape[-2:]
     tile = MAX_TILE
     if not TILES_ARE_FASTER:
         tile = max(
             MIN_TILE, min(MAX_TILE, OPENBLAS_SMALL // (keys * max(d, e)) // MIN_TILE * MIN_TILE)
         )
-    sizes = np.array([q.shape[-2], keys, d, e, is_causal, tile, *steps])
-    heads = q.size // (q.shape[-2] * d)
-    work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_PER_ELEMENT
-    addresses = tuple([matrix_addresses(array) for array in arrays])
-    parallel_for(
-        kernel, heads, gemm_address(dtype), np.array([scale], dtype), addresses, sizes, work=work
+    steps = (strides[-2] // dtype.itemsize for _, strides in layouts)
+    heads = math.prod(shape[:-2])
+    return HeadPlan(
+        np.array([scale], dtype),
+        np.array([matrix_offsets(shape[:-2], strides[:-2]) for shape, strides in layouts]),
+        np.array([length, keys, d, e, is_causal, tile, *steps]),
+        heads,
+        heads * length * keys * (d + e),
     )
+
+
+def run_kernel(
+    kernel: Callable[..., None], passes: int, scale: float, is_causal: bool, arrays: Sequence[Array]
+) -> None:
+    """Run a kernel over all heads; `arrays` are g (for gradients), q, k, v and the results."""
+    dtype, layouts = arrays[0].dtype, tuple([(array.shape, array.strides) for array in arrays])
+    plan = plan_heads(dtype, scale, is_causal, layouts)
+    parallel_for(
+        kernel, plan.heads, gemm_address(dtype), plan.scale, tuple(map(address_of, arrays)),
+        plan.offsets, plan.sizes, work=passes * plan.products // PRODUCTS_PER_ELEMENT,
+    )  # fmt: skip
 
 
 @attention.attention_forward.kernel("cpu", min_size=1024)
 def attention_forward() -> Callable[..., Any]:
     """Make `attend`: softmax(scale · q kᵀ) v."""
-    kernel = compile_kernel(forward, INT64, ARRAY_1D, TUPLE(*[INT64_1D] * 4), INT64_1D)
+    kernel = compile_kernel(forward, INT64, ARRAY_1D, TUPLE(*[INT64] * 4), INT64_2D, INT64_1D)
 
     def run(query: Array, key: Array, value: Array, scale: float, is_causal: bool = False) -> Any:
         arrays = prepare_operands(query, key, value)
         # Batch axes that have to be broadcast are left to the definition.
-        batches = {array.shape[:-2] for array in (query, key, value)}
-        if arrays is None or len(batches) > 1 or gemm_address(query.dtype) is None:
+        batch = query.shape[:-2]
+        if arrays is None or gemm_address(query.dtype) is None:
+            return None
+        if batch != key.shape[:-2] or batch != value.shape[:-2]:
             return None
         shape = (*query.shape[:-1], value.shape[-1])
         y = empty_in_order_of(arrays[0], shape)
@@ -241,7 +279,7 @@ def attention_forward() -> Callable[..., Any]:
 @attention.attention_forward.kernel("cpu", "joint_vjp", min_size=1024)
 def attention_forward_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `attend`: the gradients of query, key and value."""
-    kernel = compile_kernel(backward, INT64, ARRAY_1D, TUPLE(*[INT64_1D] * 7), INT64_1D)
+    kernel = compile_kernel(backward, INT64, ARRAY_1D, TUPLE(*[INT64] * 7), INT64_2D, INT64_1D)
 
     def run(g: Array, query: Array, key: Array, value: Array, scale: float, is_causal: bool) -> Any:
         arrays = prepare_operands(g, query, key, value)

@@ -42,6 +42,7 @@ from .conv_common import (
     compile_kernel,
     copy_into_frame,
     integers,
+    make_aligned,
     plan_convolution,
     plan_transposed_convolution,
     product,
@@ -236,7 +237,7 @@ class TiledConvolution:
         if prefers_strips(plan, count, lane):
             self.strips(plan, x, weight, lane_step, bias, groups, y)
             return
-        packed = aligned_array.py_func(groups * padded_channels * plan.taps, y)
+        packed = make_aligned(groups * padded_channels * plan.taps, y.dtype)
         if padded_channels > count:  # the lanes without a filter are computed, and not written
             packed[:] = 0
         parallel_for(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, types
 
+from ...backends.addresses import address_of
 from ...backends.numpy import Array
 from ...nn.functional.conv import resolve_window
 from ...nn.functional.sliding_window import Counts, Pads, output_shape
@@ -104,6 +105,13 @@ def aligned_array(size, like):
     return array[skip : skip + size]
 
 
+def make_aligned(size: int, dtype: np.dtype) -> np.ndarray:
+    """Do the same as `aligned_array`, in Python."""
+    array = np.empty(size + CACHE_LINE // dtype.itemsize, dtype)
+    skip = -address_of(array) % CACHE_LINE // dtype.itemsize
+    return array[skip : skip + size]
+
+
 @njit
 def aligned_zeros(size, like):
     """Return an aligned array of zeros. (Compiling `x[:] = 0` takes half a second.)"""
@@ -185,8 +193,7 @@ def channels_last_kernel() -> Any:
 def to_channels_last(x: np.ndarray, spare: int = 0) -> np.ndarray:
     """Return x (n c …) in channels-last layout, flattened, with `spare` zeros at its end."""
     n, channels, plane, lane = *x.shape[:2], x[0, 0].size, vector_lanes(x.itemsize)
-    # As plain Python: called from here, the compiled function would be compiled once more.
-    y = aligned_array.py_func(x.size + spare, x)
+    y = make_aligned(x.size + spare, x.dtype)
     y[x.size :] = 0
     parallel_for(
         channels_last_kernel(), n * -(-channels // lane), x.reshape(-1), channels, plane, y,
@@ -260,13 +267,13 @@ class Plan:
             starts, offsets, self.taps, targets, self.is_contiguous, self.run_length, self.length,
         )  # fmt: skip
 
-    @property
+    @functools.cached_property
     def is_contiguous(self) -> bool:
         """Whether the output positions are consecutive in the result."""
         # The targets increase, so the first one and the last one decide.
         return self.out_size < 2 or bool(self.targets[-1] - self.targets[0] == self.out_size - 1)
 
-    @property
+    @functools.cached_property
     def length(self) -> int:
         """The distance from the first window of an image to the last one, inclusive."""
         # `starts` goes on with the other images of the group.

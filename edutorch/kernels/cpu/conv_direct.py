@@ -8,6 +8,8 @@ next one: what is computed between them is discarded.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numba import types
 
@@ -57,6 +59,12 @@ def prefers_strips(plan: Plan, count: int, lane: int) -> bool:
     # Strips also compute what lies between two rows; tiles fill their last vector of channels.
     vectors_needed = rows * (-(-plan.length // strip) * MAX_TILE_VECTORS)
     return vectors_needed < plan.out_size * -(-count // lane)
+
+
+@lru_cache(256)
+def starts_of_filters(count: int, step: int) -> np.ndarray:
+    """Return where each filter starts: TILE_ROWS are read, also where fewer are left."""
+    return pad_with_last(np.arange(count) * step)
 
 
 def prefers_dots(plan: Plan, count: int, lane: int) -> bool:
@@ -153,8 +161,7 @@ class StripConvolution:
         (n, o), strip = y.shape[:2], MAX_TILE_VECTORS * vector_lanes(y.itemsize)
         count = o // groups
         shift = np.zeros(o, y.dtype) if bias is None else np.ascontiguousarray(bias)
-        # A product reads TILE_ROWS of them, also where fewer filters are left.
-        rows = pad_with_last(np.arange(count) * lane_step)
+        rows = starts_of_filters(count, lane_step)
         sizes = (
             plan.frame.sizes[0] // groups, weight.size // groups, count, groups, strip,
             y[0, 0].size,

@@ -35,6 +35,7 @@ from .conv_common import (
     compile_kernel,
     copy_into_frame,
     integers,
+    make_aligned,
     plan_convolution,
     product,
     readonly_array,
@@ -186,7 +187,7 @@ class WeightGradient:
         parts = count_parts(n, work)
         rows = -(-plan.taps // TILE_ROWS) * TILE_ROWS
         # Not by np.zeros, whose memory need not begin at a cache line.
-        sums = aligned_array.py_func(parts * groups * rows * padded_channels, y)
+        sums = make_aligned(parts * groups * rows * padded_channels, y.dtype)
         sums[:] = 0
         parallel_for(
             self.sum_kernel, parts, x.reshape(-1), g.reshape(-1), sums, plan.for_kernels,

@@ -18,8 +18,11 @@ from ...backends.blas import LONG, interruptible
 from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
 from ...ops.cholesky import cholesky
+from ...ops.linalg import matmul
 from ...ops.lu import lu_factor_forward
 from ...ops.solve import inv, solve_forward, solve_triangular_forward
+
+lapack.multiply = matmul
 
 MATRICES_PER_ROW = 4
 """A definition takes n steps for a whole batch, a kernel one call for each matrix."""

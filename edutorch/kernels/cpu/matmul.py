@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit, types
 
 from ... import ops
+from ...backends.addresses import address_of
 from ...backends.blas import LONG, interruptible
 from ...backends.numpy import Array
 from ...core.fast.lazy_gradients import DeferredMatmulGradient
@@ -218,11 +219,6 @@ def prefers_tiles(m: int, n: int, k: int, a_transposed: bool, b_transposed: bool
     if b_transposed:
         return m > 1
     return m >= MIN_TILED_ROWS and n * k < MAX_TILED_SIZE
-
-
-def address_of(x: Array) -> int:
-    """Return the address of an array's first element."""
-    return x.__array_interface__["data"][0]
 
 
 def blas_layout(x: Array) -> tuple[bool, int] | None:
@@ -464,7 +460,7 @@ def describe_operand(x: Array) -> tuple[Any, ...]:
     batch = zip(x.shape[:-2], x.strides[:-2], strict=True)
     # An axis of length 1 broadcasts, which NumPy expresses by any stride, and this kernel by 0.
     steps = [step if size > 1 else 0 for size, step in batch]
-    first_address = x.__array_interface__["data"][0]
+    first_address = address_of(x)
     # x comes with its address, so that a copy made here lives as long as the kernel reads it.
     return x, first_address, *layout, *(0,) * (3 - len(steps)), *steps
 

@@ -304,8 +304,20 @@ class WindowLayout:
         self.first_valid_taps = np.zeros(window_starts.size, np.int64)
         if not frame.unpadded:
             self.first_valid_taps += first_inner_tap(np, windows).reshape(-1)
+        self._windows = windows
+        self._divisors: dict[Any, np.ndarray] = {}
         # -1: a window that lies in the padding, which is left to the definition.
         self.is_supported = sum(kernel) <= MAX_WINDOW and self.first_valid_taps.min(initial=0) >= 0
+
+    def divisors(self, include: bool, override: int | None, dtype: np.dtype) -> np.ndarray:
+        """Return the divisor of each window's sum, as an array of one axis."""
+        key = include, override, dtype
+        divisors = self._divisors.get(key)
+        if divisors is None:
+            result = pool_divisors(np, self._windows, *key)
+            broadcast = np.broadcast_to(result, self._windows.count)
+            divisors = self._divisors[key] = np.ascontiguousarray(broadcast, dtype).reshape(-1)
+        return divisors
 
 
 @functools.lru_cache(maxsize=256)
@@ -477,15 +489,6 @@ def avg_pool_gradient_planes(start, stop, g, settings, divisor, y):
         copy_out_of_frame(other if kernel[0] > 1 else one, index, windows, y)
 
 
-@functools.lru_cache(maxsize=256)
-def divisors_of(
-    windows: Windows, include: bool, override: int | None, dtype: np.dtype
-) -> np.ndarray:
-    """Return the divisor of each window's sum, as an array of one axis."""
-    result = pool_divisors(np, windows, include, override, dtype)
-    return np.ascontiguousarray(np.broadcast_to(result, windows.count), dtype).reshape(-1)
-
-
 @pooling.avg_pool.kernel("cpu", min_size=1024)
 def avg_pool() -> Callable[..., Any]:
     """Make the forward of `avg_pool`."""
@@ -504,7 +507,7 @@ def avg_pool() -> Callable[..., Any]:
         if not layout.is_supported:
             return None
         y = np.empty((*input.shape[: -windows.rank], *windows.count), input.dtype)
-        window_divisors = divisors_of(windows, include, override, input.dtype)
+        window_divisors = layout.divisors(include, override, input.dtype)
         arguments = flatten(input), layout.arguments, window_divisors, y.reshape(-1)
         parallel_for(kernel, layout.batches, *arguments, work=input.size)
         return y
@@ -524,11 +527,11 @@ def avg_pool_grad() -> Callable[..., Any]:
             return None
         kernel_size, stride, padding, ceil_mode, include, override = settings
         window = kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode
-        windows, layout = window_layout("avg_pool", tuple(shape), window)
+        _, layout = window_layout("avg_pool", tuple(shape), window)
         if not layout.is_supported:
             return None
         y = np.empty(shape, input.dtype)
-        window_divisors = divisors_of(windows, include, override, input.dtype)
+        window_divisors = layout.divisors(include, override, input.dtype)
         arguments = flatten(input), layout.arguments, window_divisors, y.reshape(-1)
         parallel_for(kernel, layout.plane_count, *arguments, work=y.size)
         return y

@@ -25,7 +25,7 @@ from ...backends.philox import FLOAT32, FLOAT64, KEY_STEPS, MULTIPLIERS, FloatFo
 from .parallel import parallel_for
 from .work_queue import claim_range
 
-__all__ = ["integers", "normal", "sort_keys", "uniform", "words"]
+__all__ = ["integers", "normal", "permutation", "sort_keys", "uniform", "words"]
 
 ROUNDS = philox.ROUNDS
 MULTIPLIER_1, MULTIPLIER_2 = map(np.uint64, MULTIPLIERS)
@@ -285,7 +285,7 @@ def filling(kernel: Any, bytes_per_block: int = 16) -> Callable[..., None]:
     return run
 
 
-@philox.UNIFORM.kernel("cpu", min_size=16_384)
+@philox.UNIFORM.kernel("cpu", min_size=1024)
 def uniform() -> Callable[..., None]:
     """Make uniform numbers: `run(seed, first, y)` fills a vector of float32 or float64."""
     return filling(compiled(draw_uniform, types.float32, overload=types.float64))
@@ -297,7 +297,7 @@ def words() -> Callable[..., None]:
     return filling(compiled(draw_words, types.uint32))
 
 
-@philox.NORMAL.kernel("cpu", min_size=16_384)
+@philox.NORMAL.kernel("cpu", min_size=1024)
 def normal() -> Callable[..., None]:
     """Make normal numbers: `run(seed, first, y)` fills a vector of float32 or float64."""
     single = filling(compiled(draw_normal32, types.float32))
@@ -325,7 +325,51 @@ def integers() -> Callable[..., None]:
     return run
 
 
-@philox.SORT_KEYS.kernel("cpu", min_size=16_384)
+@philox.SORT_KEYS.kernel("cpu", min_size=256)
 def sort_keys() -> Callable[..., None]:
     """Make the keys of a permutation: `run(seed, first, y, low)` fills a vector of uint64."""
     return filling(compiled(draw_sort_keys, types.uint64, UNSIGNED))
+
+
+def sort_by_buckets(keys, shift, low, y):
+    """Write keys to y in their order, and keep the bits in `low`.
+
+    The highest bits choose a bucket: of random keys each gets about one, so hardly anything is left
+    to sort.
+    """
+    ends = np.zeros((MAX_WORD >> shift) + TWO, np.int64)
+    for key in keys:
+        ends[(key >> shift) + ONE] += 1
+    for bucket in range(ends.size - 1):
+        ends[bucket + 1] += ends[bucket]
+    for key in keys:
+        bucket = key >> shift
+        y[ends[bucket]] = key
+        ends[bucket] += 1
+    for i in range(1, y.size):
+        key, j = y[i], i
+        while j > 0 and y[j - 1] > key:
+            y[j] = y[j - 1]
+            j -= 1
+        y[j] = key
+    for i in range(y.size):
+        y[i] &= low
+
+
+@philox.PERMUTATION.kernel("cpu", min_size=256)
+def permutation() -> Callable[..., Any]:
+    """Make `run(reserve, n)`: the integers below n in random order, see `philox.permutation`."""
+    vector = types.uint64[::1]
+    signature = types.void(vector, UNSIGNED, UNSIGNED, vector)
+    sort = njit([signature], cache=True, nogil=True, error_model="numpy")(sort_by_buckets)
+    draw = sort_keys()
+
+    def run(reserve: Callable[[int], tuple[int, int]], n: int) -> np.ndarray:
+        bits = max(n - 1, 0).bit_length()
+        low = (1 << bits) - 1
+        keys, y = np.empty(n, np.uint64), np.empty(n, np.uint64)
+        draw(*reserve(2 * n), keys, low)
+        sort(keys, 64 - max(bits, 1), low, y)
+        return y.view(np.int64)
+
+    return run
