@@ -36,7 +36,7 @@ from ..errors import CodeLocation
 from ..modes import DEFAULT, NO_GRAD, current
 from .autograd.graph import LEAF, record
 from .autograd.tangents import with_tangents
-from .autograd.versions import VersionCounter, clock
+from .autograd.versions import InferenceVersionCounter, VersionCounter, clock
 from .registry import REGISTRY
 from .shapes import Index
 from .tensor import Tensor, fill, wrap, writes_of
@@ -141,15 +141,22 @@ UNCHANGING = {int, slice, bool, type(None), type(...)}
 
 
 def copy_mutable(value: Any) -> Any:
-    """Return a copy of an index, a mask or a second result: writes into these are not tracked."""
+    """Return an index, a mask or a second result as a node saves it: arrays are copied.
+
+    A tensor is saved itself: where it was written to, backward says so (`Node.refuse_stale_index`).
+    """
     if value.__class__ in UNCHANGING:
         return value
     if value.__class__ is tuple or value.__class__ is list:
         if value.__class__ is tuple and UNCHANGING.issuperset(map(type, value)):
             return value
-        return tuple(copy_mutable(item) for item in value)
+        return tuple([copy_mutable(item) for item in value])
     if isinstance(value, Tensor):
-        return fill(object.__new__(Tensor), as_plain_array(value._array).copy())
+        array = value._array
+        if array.__class__ is np.ndarray and value._writes.__class__ is not InferenceVersionCounter:
+            value._saved_at = clock()
+            return value
+        return fill(object.__new__(Tensor), as_plain_array(array).copy())
     return as_plain_array(value).copy() if hasattr(value, "dtype") else value
 
 

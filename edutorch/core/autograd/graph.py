@@ -178,7 +178,17 @@ class Node:
                 if not recording:
                     arrays = [array_of(tensor) for tensor in tensors]
                     values[name] = arrays if self.op.variadic else arrays[0]
+            elif name in self.op.copied:
+                self.refuse_stale_index(name, value)
         return values
+
+    def refuse_stale_index(self, name: str, index: Any) -> None:
+        """Raise StaleValueError if a tensor of an index was written to after this node saved it."""
+        for part in index if index.__class__ is tuple else (index,):
+            if part.__class__ is tuple:
+                self.refuse_stale_index(name, part)
+            elif getattr(part, "_writes", None) is not None:
+                self.refuse_stale(name, part._writes, part._array)
 
     def refuse_stale(self, name: str, writes: VersionCounter | None, array: Array) -> None:
         """Raise StaleValueError if `array` was written to after this node saved it."""

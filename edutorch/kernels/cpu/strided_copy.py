@@ -2,13 +2,14 @@
 
 A transpose made contiguous, a flip, a roll and a repeat are one thing: for each axis there is a
 step in the source and a step in the target, and the source's may be negative, or 0 in a broadcast.
-`copy_into` drops axes of length 1, joins those that both arrays have side by side, and sorts them
-by the steps of the target. What is left is one of three cases:
+The kernel reads them from the array objects themselves (see `array_blocks.py`): it drops axes of
+length 1, joins those that both arrays have side by side, and sorts them by the steps of the target.
+What is left is one of three cases:
 
 - adjacent elements go to adjacent ones: whole rows are copied;
 - adjacent elements of the source lie along another axis than those of the target, as in a
   transpose: tiles are read row by row into a buffer in the L1 cache, and written row by row;
-- anything else is copied element by element, along the target's rows.
+- anything else is copied element by element, along the longer one of the last two axes.
 
 Elements are moved as integers of their size, so one kernel serves all dtypes.
 """
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,10 @@ from numba import carray, njit, types
 
 from ... import ops
 from ...backends import numpy
-from ...backends.addresses import address_of
 from ...backends.numpy import Array
 from ...core.storage import make_in_order, memory_format, memory_order, preserve_format
 from ...ops import rearrange
+from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load
 from .jit import ARRAY_3D, BOOL, INT64, UNSIGNED, compile_kernel, pointer, use_wide_vectors
 from .parallel import parallel_for
 from .work_queue import claim_range
@@ -36,8 +36,8 @@ from .work_queue import claim_range
 __all__ = ["as_floats", "copy_into", "copy_kernel"]
 
 Run = Callable[..., Any]
-AXES = 5
-"""The axes of a copy, after those have been joined that can be; more are left to NumPy."""
+MAX_AXES = 65
+"""The axes that NumPy's arrays have at most, and one for the halves of complex numbers."""
 
 TILE = 64
 """The rows and columns of a tile: with fewer, a row ends before the prefetcher knows it."""
@@ -45,21 +45,74 @@ TILE = 64
 CHUNK = 4096
 """Rows are divided among threads in units of so many elements."""
 
-SMALL = 4096
-"""NumPy copies fewer elements before a plan is made."""
+SHORT = 16
+"""Rows of fewer elements are copied together, column by column."""
 
-BYTES = {1, 2, 4, 8}
+SMALL = 8192
+"""NumPy copies fewer elements."""
+
+SHARES = 1 << 12
+"""The range of a copy is divided in so many shares: only the kernel knows how many units it has."""
+
+BYTES = {1, 2, 4, 8, 16}
+
+LENGTH, STEP, APART = range(3)
+"""Of an axis: its length, its step in the source and in the target, in bytes."""
 
 
-@njit(forceinline=True)
-def steps_to(row: int, shape: Any, source_steps: Any, target_steps: Any) -> Any:
-    """Return the bytes from the first row to the one of this number; the last axis is a row."""
+@njit
+def read_axes(target, source, size, axes):
+    """Write the axes that are left, those with the longest steps of the target first.
+
+    Returns: their number, at least 1; 0 for arrays without elements.
+    """
+    ndim = load(target + NDIM) & 0xFFFFFFFF
+    lengths, steps, aparts = load(target + SHAPE), load(source + STRIDES), load(target + STRIDES)
+    count = 0
+    for axis in range(ndim):
+        length = load(lengths + 8 * axis)
+        if length == 0:
+            return 0
+        if length > 1:
+            at, step, apart = count, load(steps + 8 * axis), load(aparts + 8 * axis)
+            while at > 0 and abs(axes[at - 1, APART]) < abs(apart):
+                axes[at] = axes[at - 1]
+                at -= 1
+            axes[at, LENGTH], axes[at, STEP], axes[at, APART] = length, step, apart
+            count += 1
+    if size == 16 or count == 0:  # a complex number is two of 8 bytes
+        axes[count, LENGTH] = 2 if size == 16 else 1
+        axes[count, STEP] = axes[count, APART] = min(size, 8)
+        count += 1
+    last = 0
+    for axis in range(1, count):
+        length, step, apart = axes[axis, LENGTH], axes[axis, STEP], axes[axis, APART]
+        if axes[last, STEP] == step * length and axes[last, APART] == apart * length:
+            length *= axes[last, LENGTH]
+        else:
+            last += 1
+        axes[last, LENGTH], axes[last, STEP], axes[last, APART] = length, step, apart
+    return last + 1
+
+
+@njit
+def move_axis(axes, axis, to):
+    """Move an axis behind others."""
+    length, step, apart = axes[axis, LENGTH], axes[axis, STEP], axes[axis, APART]
+    for at in range(axis, to):
+        axes[at] = axes[at + 1]
+    axes[to, LENGTH], axes[to, STEP], axes[to, APART] = length, step, apart
+
+
+@njit
+def offsets_of(index, axes, count):
+    """Return the bytes to the element of this number among the first `count` axes, in both."""
     source = target = 0
-    for axis in range(AXES - 2, -1, -1):
-        index = row % shape[axis]
-        row //= shape[axis]
-        source += index * source_steps[axis]
-        target += index * target_steps[axis]
+    for axis in range(count - 1, -1, -1):
+        at = index % axes[axis, LENGTH]
+        index //= axes[axis, LENGTH]
+        source += at * axes[axis, STEP]
+        target += at * axes[axis, APART]
     return source, target
 
 
@@ -70,137 +123,138 @@ def elements_at(address: int, count: int, like: Any) -> Any:
 
 
 @njit
-def copy_rows(start, stop, addresses, plan, like):
-    """Copy chunks of rows; `like` is an array of integers of the elements' size."""
-    shape, source_steps, target_steps = plan
-    count, step = shape[AXES - 1], source_steps[AXES - 1]
-    apart, size = target_steps[AXES - 1], like.itemsize
-    chunks = (count + CHUNK - 1) // CHUNK
-    for unit in range(np.int64(start), np.int64(stop)):
-        source, target = steps_to(unit // chunks, shape, source_steps, target_steps)
-        first = unit % chunks * CHUNK
-        n = min(CHUNK, count - first)
-        at, to = addresses[0] + source + first * step, addresses[1] + target + first * apart
-        y = elements_at(to, n, like)
-        if apart != size:  # a target with gaps
-            for i in range(n):
-                elements_at(to + i * apart, 1, like)[0] = elements_at(at + i * step, 1, like)[0]
-        elif step == size:
-            x = elements_at(at, n, like)
-            for i in range(n):
-                y[i] = x[i]
-        elif step == 0:
-            value = elements_at(at, 1, like)[0]
-            for i in range(n):
-                y[i] = value
-        elif step == -size:
-            x = elements_at(at + (n - 1) * step, n, like)
-            for i in range(n):  # unsigned: an index below 0 would count from the end
-                y[i] = x[np.uint64(n - 1 - i)]
-        else:
-            for i in range(n):
-                y[i] = elements_at(at + i * step, 1, like)[0]
+def copy_row(n, target, apart, source, step, like):
+    """Copy a row of elements; `like` is an array of integers of the elements' size."""
+    size = like.itemsize
+    if apart != size or not (step == size or step == -size or step == 0):
+        for i in range(n):
+            pointer(target + i * apart, like)[0] = pointer(source + i * step, like)[0]
+        return
+    y, x = pointer(target, like), pointer(source, like)  # without a sign: no index is negative
+    if step == size:
+        for i in range(np.uint64(n)):
+            y[i] = x[i]
+    elif step == 0:
+        value = x[0]
+        for i in range(np.uint64(n)):
+            y[i] = value
+    else:
+        for i in range(n):
+            y[i] = x[-i]
 
 
 @njit
-def copy_tiles(start, stop, addresses, plan, like):
+def copy_rows(start, stop, source, target, axes, count, like):
+    """Copy chunks of rows, or several short rows at a time; the range counts `SHARES`."""
+    n, step, apart = axes[count - 1, LENGTH], axes[count - 1, STEP], axes[count - 1, APART]
+    height = row_step = row_apart = 1
+    outer = max(count - 2, 0)
+    if count > 1:
+        height, row_step, row_apart = axes[outer, LENGTH], axes[outer, STEP], axes[outer, APART]
+    others = 1
+    for axis in range(outer):
+        others *= axes[axis, LENGTH]
+    band = max(CHUNK // n, 1)
+    bands, chunks = (height + band - 1) // band, (n + CHUNK - 1) // CHUNK
+    units = others * bands * chunks
+    for unit in range(units * start // SHARES, units * stop // SHARES):
+        rest = unit // chunks
+        top, left = rest % bands * band, unit % chunks * CHUNK
+        rows, columns = min(band, height - top), min(CHUNK, n - left)
+        at, to = offsets_of(rest // bands, axes, outer)
+        at += source + top * row_step + left * step
+        to += target + top * row_apart + left * apart
+        # Short rows are copied column by column.
+        by_column = columns < SHORT and rows > columns
+        inner_step, inner_apart = (row_step, row_apart) if by_column else (step, apart)
+        outer_step, outer_apart = (step, apart) if by_column else (row_step, row_apart)
+        n_inner, n_outer = (rows, columns) if by_column else (columns, rows)
+        for i in range(n_outer):
+            line, out = at + i * outer_step, to + i * outer_apart
+            copy_row(n_inner, out, inner_apart, line, inner_step, like)
+
+
+@njit
+def copy_tiles(start, stop, source, target, axes, count, like):
     """Copy tiles of the last two axes: the source is adjacent in the first of them."""
-    shape, source_steps, target_steps = plan
-    rows, columns = shape[AXES - 2], shape[AXES - 1]
+    rows, columns = axes[count - 2, LENGTH], axes[count - 1, LENGTH]
+    row_apart, column_step = axes[count - 2, APART], axes[count - 1, STEP]
     tiles_across, tiles_down = (columns + TILE - 1) // TILE, (rows + TILE - 1) // TILE
+    units = tiles_across * tiles_down
+    for axis in range(count - 2):
+        units *= axes[axis, LENGTH]
     buffer = np.empty((TILE, TILE), like.dtype)
-    for unit in range(np.int64(start), np.int64(stop)):
+    for unit in range(units * start // SHARES, units * stop // SHARES):
         matrix, tile = unit // (tiles_across * tiles_down), unit % (tiles_across * tiles_down)
         top, left = tile // tiles_across * TILE, tile % tiles_across * TILE
-        source, target = steps_to(matrix * rows, shape, source_steps, target_steps)
-        source += addresses[0] + top * source_steps[AXES - 2] + left * source_steps[AXES - 1]
-        target += addresses[1] + top * target_steps[AXES - 2] + left * target_steps[AXES - 1]
+        at, to = offsets_of(matrix, axes, count - 2)
+        at += source + top * like.itemsize + left * column_step
+        to += target + top * row_apart + left * like.itemsize
         height, width = min(TILE, rows - top), min(TILE, columns - left)
         for j in range(width):
-            line = elements_at(source + j * source_steps[AXES - 1], height, like)
+            line = elements_at(at + j * column_step, height, like)
             for i in range(height):
                 buffer[i, j] = line[i]
         for i in range(height):
-            row = elements_at(target + i * target_steps[AXES - 2], width, like)
+            row = elements_at(to + i * row_apart, width, like)
             for j in range(width):
                 row[j] = buffer[i, j]
 
 
-def copy_elements(start, stop, addresses, plan, size, in_tiles):
-    """Copy the elements of an array to another one; the range counts chunks of rows, or tiles.
+def copy_elements(start, stop, target, source, size):
+    """Copy the elements of an array to another one of its shape; the range counts `SHARES`.
 
     Args:
-        addresses: of the first element of the source and of the target.
-        plan: the lengths of the axes, and their steps in the source and in the target, in bytes.
+        target, source: the addresses of the array objects.
         size: the bytes of an element.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    if in_tiles:
+    axes = np.empty((MAX_AXES, 3), np.int64)
+    count, start, stop = read_axes(target, source, size, axes), np.int64(start), np.int64(stop)
+    if count == 0:
+        return
+    size, last, adjacent = min(size, 8), count - 1, -1
+    # A row that repeats one element (step 0) is filled; a transpose is copied in tiles.
+    if axes[last, STEP] not in (0, size) and axes[last, APART] == size and size >= 4:
+        for axis in range(last):
+            if axes[axis, STEP] == size:
+                adjacent = axis
+                break
+    y, x = load(target + DATA), load(source + DATA)
+    if adjacent >= 0:
+        move_axis(axes, adjacent, last - 1)
         if size == 4:
-            copy_tiles(start, stop, addresses, plan, np.empty(0, np.uint32))
+            copy_tiles(start, stop, x, y, axes, count, np.empty(0, np.uint32))
         else:
-            copy_tiles(start, stop, addresses, plan, np.empty(0, np.uint64))
+            copy_tiles(start, stop, x, y, axes, count, np.empty(0, np.uint64))
     elif size == 4:
-        copy_rows(start, stop, addresses, plan, np.empty(0, np.uint32))
+        copy_rows(start, stop, x, y, axes, count, np.empty(0, np.uint32))
     elif size == 8:
-        copy_rows(start, stop, addresses, plan, np.empty(0, np.uint64))
+        copy_rows(start, stop, x, y, axes, count, np.empty(0, np.uint64))
     elif size == 2:
-        copy_rows(start, stop, addresses, plan, np.empty(0, np.uint16))
+        copy_rows(start, stop, x, y, axes, count, np.empty(0, np.uint16))
     else:
-        copy_rows(start, stop, addresses, plan, np.empty(0, np.uint8))
+        copy_rows(start, stop, x, y, axes, count, np.empty(0, np.uint8))
 
 
 @functools.cache
 def copy_kernel() -> Any:
-    """Compile `copy_elements`."""
-    axes = types.UniTuple(types.int64, AXES)
-    signature = types.void(
-        UNSIGNED, UNSIGNED, types.UniTuple(types.int64, 2), types.UniTuple(axes, 3),
-        types.int64, types.boolean,
-    )  # fmt: skip
+    """Compile `copy_elements`; None where array objects have another layout."""
+    if not layout_is_known():
+        return None
+    signature = types.void(UNSIGNED, UNSIGNED, types.int64, types.int64, types.int64)
     return njit([signature], cache=True, nogil=True, error_model="numpy")(copy_elements)
 
 
 def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Do `target[...] = source`, of one shape and dtype, and return `target`."""
-    if source.size < SMALL:
+    size, kernel = target.itemsize, copy_kernel()
+    if source.size < SMALL or kernel is None or size not in BYTES or source.dtype.hasobject:
         target[...] = source
-        return target
-    axes, size = joined_axes(source, target), target.itemsize
-    if len(axes) > AXES or size not in BYTES or source.dtype.hasobject:
-        target[...] = source
-        return target
-    last = axes[-1]
-    adjacent = next((axis for axis in axes[:-1] if axis[1] == size and axis[0] > 1), None)
-    # A row that repeats one element (step 0) is filled; a transpose is copied in tiles.
-    in_tiles = adjacent is not None and last[1] not in (0, size) and last[2] == size >= 4
-    if in_tiles:
-        axes = [*(axis for axis in axes[:-1] if axis is not adjacent), adjacent, last]
-    plan = tuple(zip(*[(1, 0, 0)] * (AXES - len(axes)), *axes, strict=True))
-    rows, width = source.size // last[0], last[0]
-    if in_tiles:
-        units = rows // adjacent[0] * -(-adjacent[0] // TILE) * -(-width // TILE)
     else:
-        units = rows * -(-width // CHUNK)
-    addresses = address_of(source), address_of(target)
-    parallel_for(copy_kernel(), units, addresses, plan, size, in_tiles, work=source.size)
+        parallel_for(kernel, SHARES, id(target), id(source), size, work=source.size)
     return target
-
-
-def joined_axes(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return (length, step in the source, step in the target) of each axis that is left."""
-    axes = [
-        axis for axis in zip(source.shape, source.strides, target.strides, strict=True)
-        if axis[0] != 1
-    ]  # fmt: skip
-    axes.sort(key=lambda axis: -abs(axis[2]))
-    joined: list[tuple[int, int, int]] = []
-    for length, step, apart in axes:
-        if joined and joined[-1][1] == step * length and joined[-1][2] == apart * length:
-            length *= joined.pop()[0]
-        joined.append((length, step, apart))
-    return joined
 
 
 def is_plain(*arrays: Array) -> bool:
@@ -247,27 +301,34 @@ def copy() -> Run:
     return lambda array: copy_into(np.empty(array.shape, array.dtype), array)
 
 
-@ops.flip.kernel("cpu", min_size=16_384)
+@ops.flip.kernel("cpu", min_size=64)
 def flip() -> Run:
     """Make the forward of `flip`."""
     copy_kernel()
 
     def run(input: Array, dims: Any) -> np.ndarray | None:
-        if not is_plain(input) or not input.ndim:
+        if input.__class__ is not np.ndarray:
             return None
-        dims = (dims,) if isinstance(dims, int) else tuple(dims)
-        return copy_into(np.empty(input.shape, input.dtype), np.flip(input, dims))
+        index, ndim = [ALL] * input.ndim, input.ndim
+        for dim in (dims,) if dims.__class__ is int else dims:
+            if dim.__class__ is not int or not -ndim <= dim < ndim or index[dim] is BACKWARDS:
+                return None
+            index[dim] = BACKWARDS
+        return copy_into(np.empty(input.shape, input.dtype), input[tuple(index)])
 
     return run
 
 
-@ops.roll.kernel("cpu", min_size=16_384)
+ALL, BACKWARDS = slice(None), slice(None, None, -1)
+
+
+@ops.roll.kernel("cpu", min_size=64)
 def roll() -> Run:
     """Make the forward of `roll`: in each axis two parts change places."""
     copy_kernel()
 
     def run(input: Array, shifts: Any, dims: Any) -> np.ndarray | None:
-        if not is_plain(input):
+        if input.__class__ is not np.ndarray or not input.size:
             return None
         x = input.reshape(-1) if dims is None else input
         shifts = shifts if isinstance(shifts, tuple | list) else (shifts,)
@@ -276,18 +337,31 @@ def roll() -> Run:
             return None
         if len(shifts) != len(dims) or len({dim % x.ndim for dim in dims}) < len(dims):
             return None
-        cuts = [shift % x.shape[dim] for shift, dim in zip(shifts, dims, strict=True)]
         y = np.empty(x.shape, x.dtype)
-        for is_moved in product((False, True), repeat=len(dims)):
-            source, target = [slice(None)] * x.ndim, [slice(None)] * x.ndim
-            for dim, cut, moved in zip(dims, cuts, is_moved, strict=True):
-                kept = x.shape[dim] - cut  # the last `cut` elements come first
-                source[dim] = slice(kept, None) if moved else slice(kept)
-                target[dim] = slice(cut) if moved else slice(cut, None)
+        parts: list[tuple[list[slice], list[slice]]] = [([ALL] * x.ndim, [ALL] * x.ndim)]
+        for shift, dim in zip(shifts, dims, strict=True):
+            size = x.shape[dim]
+            cut = shift % size  # the last `cut` elements come first
+            if not cut:
+                continue
+            ends = ((slice(size - cut), slice(cut, None)), (slice(size - cut, None), slice(cut)))
+            parts = [
+                (replaced(source, dim, start), replaced(target, dim, stop))
+                for source, target in parts
+                for start, stop in ends
+            ]
+        for source, target in parts:
             copy_into(y[tuple(target)], x[tuple(source)])
-        return y.reshape(input.shape)
+        return y if x is input else y.reshape(input.shape)
 
     return run
+
+
+def replaced(index: list[slice], dim: int, part: slice) -> list[slice]:
+    """Return an index with another part for an axis."""
+    index = index.copy()
+    index[dim] = part
+    return index
 
 
 @rearrange.repeat.kernel("cpu", min_size=4096)
@@ -345,10 +419,10 @@ def copy_triangle(start, stop, x, y, diagonal, is_lower):
             empty[j] = 0
 
 
-@ops.tril.kernel("cpu", min_size=4096)
-@ops.triu.kernel("cpu", min_size=4096)
-@ops.tril.kernel("cpu", "input", min_size=4096)
-@ops.triu.kernel("cpu", "input", min_size=4096)
+@ops.tril.kernel("cpu", min_size=64)
+@ops.triu.kernel("cpu", min_size=64)
+@ops.tril.kernel("cpu", "input", min_size=64)
+@ops.triu.kernel("cpu", "input", min_size=64)
 def triangle(key: str) -> Run:
     """Make the forward of `tril` or `triu`, or its rule, which is the same."""
     kernel = compile_kernel(copy_triangle, ARRAY_3D, ARRAY_3D, INT64, BOOL)
@@ -358,13 +432,16 @@ def triangle(key: str) -> Run:
         x = as_floats(input)
         if x is None or x.ndim < 2 or not x.size or diagonal.__class__ is not int:
             return None
-        y, shape = np.empty_like(x), (-1, *x.shape[-2:])
-        diagonal = max(min(diagonal, 1 << 40), -(1 << 40))
-        matrices = x.reshape(shape)
-        parallel_for(
-            kernel, matrices.shape[0] * x.shape[-2], matrices, y.reshape(shape), diagonal,
-            is_lower, work=x.size,
-        )  # fmt: skip
-        return y.view(input.dtype)
+        if not -LONGEST < diagonal < LONGEST:
+            diagonal = LONGEST if diagonal > 0 else -LONGEST
+        y, (*_, rows, columns) = np.empty(x.shape, x.dtype), x.shape
+        shape = (x.size // (rows * columns), rows, columns)
+        matrices, results = x.reshape(shape), y.reshape(shape)
+        parallel_for(kernel, shape[0] * rows, matrices, results, diagonal, is_lower, work=x.size)
+        return y if x is input else y.view(input.dtype)
 
     return run
+
+
+LONGEST = 1 << 40
+"""Longer than the rows of any array."""
