@@ -24,7 +24,7 @@ from .from_data import tensor
 from .gather_scatter import gather
 from .reduction import share_evenly, sum
 from .shape import atleast_1d, movedim
-from .sorting import KTH_INDEX, find_index, sort
+from .sorting import KTH_SMALLEST, minmax_dim, pick, sort
 
 __all__ = ["median", "nanmedian", "nanquantile", "quantile"]
 
@@ -167,11 +167,12 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     n = rows.shape[axis]
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
-    index = find_index(KTH_INDEX, input, (n - 1) // 2, axis, True) if name == "median" else None
-    if index is not None:
-        parts = (gather(rows, axis, index), index)
-        values, indices = (part if keepdim else part.squeeze(axis) for part in parts)
-        return return_types.median(values, indices)
+    if name == "median":
+        settings = {"dim": axis, "keepdim": keepdim, "largest": False}
+        arguments = ((n - 1) // 2, axis, keepdim, True)
+        middle = pick(KTH_SMALLEST, minmax_dim.op, input, arguments, settings)
+        if middle is not None:
+            return return_types.median(*middle)
     ordered = sort(rows, axis)
     valid_count = sum(~isnan(rows), axis, True)
     position = (valid_count - 1).clamp(min=0) // 2

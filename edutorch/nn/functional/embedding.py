@@ -128,11 +128,13 @@ def embedding(
         renormalize_rows(weight, input, max_norm, norm_type)
     try:
         padding_row = None if padding_idx is None else resolve_padding_idx(weight, padding_idx)
-        row_indices = reshape(input, (-1,))
-        result = select_rows(weight, row_indices, scale_grad_by_freq, sparse, padding_row)
+        is_vector = input.ndim == 1
+        indices = input if is_vector else reshape(input, (-1,))
+        result = select_rows(weight, indices, scale_grad_by_freq, sparse, padding_row)
     except (DimError, DTypeError) as error:
         raise row_error(input, weight, error) from None
-    result = reshape(result, (*input.shape, *weight.shape[1:]))
+    if not is_vector:
+        result = reshape(result, (*input.shape, *weight.shape[1:]))
     if padding_row is None or sparse:  # a sparse gradient leaves the row out
         return result
     padding = reshape(input == padding_row, (*input.shape, 1))
