@@ -343,6 +343,7 @@ class Op:
         self.node_types: dict[str, type[graph.Node]] = {}
         self.node = node or self._node_name()
         self.choose_node = None if self.node.isidentifier() else self._choose_node
+        self.node_scope: dict[str, Any] | None = None  # of the expression that chooses one
         self.node_type = self.node_type_named(NODE_NAME.findall(self.node)[0])
 
     def _node_name(self) -> str:
@@ -356,9 +357,14 @@ class Op:
 
     def _choose_node(self, values: dict[str, Any]) -> type[graph.Node]:
         """Return the type of node that PyTorch has for a call with these arguments, by name."""
-        names = {name: self.node_type_named(name) for name in NODE_NAME.findall(self.node)}
-        names |= {f"a_{name}": array_of(values[name]) for name in self.inputs}
-        return eval(self.node, {**self.forward.__globals__, "Tensor": Tensor}, {**names, **values})
+        if self.node_scope is None:
+            names = NODE_NAME.findall(self.node)
+            self.node_scope = {name: self.node_type_named(name) for name in names}
+            self.node_scope["Tensor"] = Tensor
+            self.node_code = compile(self.node, f"<node of {self.name}>", "eval")
+        arrays = {f"a_{name}": array_of(values[name]) for name in self.inputs}
+        scope = {**self.node_scope, **arrays, **values}
+        return eval(self.node_code, self.forward.__globals__, scope)
 
     def node_type_named(self, name: str) -> type[graph.Node]:
         """Return the type of this op's nodes of that name."""

@@ -21,7 +21,7 @@ from .from_data import scalar_like
 from .gather_scatter import check_slices, index_array, index_put
 from .gather_scatter import scatter as _scatter
 from .scatter_reduce import scatter_reduce
-from .views import expand, reshape
+from .views import expand, narrow, reshape
 
 __all__ = ["index_put_", "index_reduce", "masked_scatter", "put", "scatter"]
 
@@ -88,14 +88,17 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )  # fmt: skip
     shape = broadcast_shapes(input.shape, mask.shape)
     full_mask = mask if mask.shape == shape else expand(mask, shape)
-    count = int(full_mask.sum())
+    on_host = full_mask._array.__class__ is np.ndarray
+    count = np.count_nonzero(full_mask._array) if on_host else int(full_mask.sum())
     if source.numel() < count:
         raise ShapeError(
             "masked_scatter", f"the mask is true {count} times, more often than source has numbers",
             {"mask": tuple(mask.shape), "source": tuple(source.shape)},
         )  # fmt: skip
     target = input if input.shape == shape else expand(input, shape)
-    return index_put(target, (full_mask,), reshape(source, (-1,))[:count])
+    values = source if source.ndim == 1 else reshape(source, (-1,))
+    values = values if source.numel() == count else narrow(values, 0, 0, count)
+    return index_put(target, (full_mask,), values)
 
 
 @with_inplace_form

@@ -47,7 +47,10 @@ def as_index(index: Index) -> Any:
         return check_slice(index)
     if isinstance(index, tuple):
         return index if is_view_index(index) else tuple([as_index(part) for part in index])
-    index = as_plain_array(array_of(index))
+    index = array_of(index)
+    if index.__class__ is np.ndarray and index.dtype is POSITIONS and index.ndim:
+        return index  # the usual case
+    index = as_plain_array(index)
     if isinstance(index, list | range):
         index = host_array(list(index)) if index else np.zeros(0, np.int64)
     if not hasattr(index, "dtype"):
@@ -57,7 +60,7 @@ def as_index(index: Index) -> Any:
             "index", "tensors used as indices must be integers or bools",
             {"index": index.dtype}, "use x.long()",
         )  # fmt: skip
-    if index.dtype == "uint8" and not isinstance(index, np.generic):
+    if index.dtype.char == "B" and not isinstance(index, np.generic):
         index = bytes_as_mask(index)
     # Inside vmap it is one per example, and on `meta` it has no value; on a simulated card it has.
     backend: Any = getattr(index, "backend", None)
@@ -74,19 +77,26 @@ def bytes_as_mask(index: Array) -> Array:
     return index != 0
 
 
+POSITIONS = np.dtype(np.int64)
+"""The dtype of ordinary index arrays."""
+
 BOUNDS = {int, type(None)}
 """The classes of the bounds of ordinary slices."""
 
+VIEW_PARTS = {int, slice, type(None), type(...)}
+"""The classes of the parts of an index that selects a view."""
+
 
 def is_view_index(index: Index) -> bool:
-    """Return True for a tuple of ints, slices without a step, None and `...` only."""
+    """Return True for a tuple of ints, slices with a positive step, None and `...` only."""
     if index.__class__ is not tuple:
         return False
     for part in index:
         if part.__class__ is slice:
-            if part.step is not None or part.start.__class__ not in BOUNDS:
+            if part.start.__class__ not in BOUNDS or part.stop.__class__ not in BOUNDS:
                 return False
-            if part.stop.__class__ not in BOUNDS:
+            step = part.step
+            if step is not None and (step.__class__ is not int or step <= 0):
                 return False
         elif part.__class__ is not int and part is not None and part is not ...:
             return False
@@ -98,8 +108,10 @@ def check_slice(index: slice) -> slice:
 
     Raises: ValueError: the step is not positive; strides are never negative here.
     """
-    if index.step is None and index.start.__class__ in BOUNDS and index.stop.__class__ in BOUNDS:
-        return index
+    if index.start.__class__ in BOUNDS and index.stop.__class__ in BOUNDS:
+        step = index.step
+        if step is None or (step.__class__ is int and step > 0):
+            return index
     if index.step is not None and operator.index(index.step) <= 0:
         raise ValueError("step must be greater than zero; use x.flip(dim) to go backwards")
     bounds = (index.start, index.stop, index.step)
@@ -171,10 +183,14 @@ def getitem(xp: Namespace, input: Array, index: Index) -> Array:
     tensor([1, 3])
     """
     try:
-        if index.__class__ is int:
+        cls = index.__class__
+        if cls is int:
             return input[index, ...]  # with `...` it is a view even if 0-d
-        if is_view_index(index):
-            return input[index] if ... in index else input[(*index, ...)]
+        if cls is slice:
+            return input[index]
+        if cls is tuple and VIEW_PARTS.issuperset(map(type, index)):
+            y = input[index]
+            return input[(*index, ...)] if isinstance(y, np.generic) else y
         part, rest = apply_integers(input, index)
         y = take_at(part, checked_on_device(rest, part))
         return part[(*rest, ...)] if isinstance(y, np.generic) else y

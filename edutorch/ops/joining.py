@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import ref
 
+from numpy import ndarray
+
+from ..backends.kernel_registry import slot
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import multi_view, op
@@ -49,7 +52,7 @@ def cat(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     if not len(tensors):
         raise ShapeValueError("cat", "expected a non-empty list of Tensors")
     try:
-        return xp.concatenate(tensors, dim)
+        return concatenate(xp, tensors, dim)
     except ValueError:
         filled = [
             tensor for tensor in tensors if tensor.shape != (0,)
@@ -58,7 +61,18 @@ def cat(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
             normal_dim("cat", dim, tensors[0].ndim)
             check_same_shape("cat", tensors, dim)
             raise
-        return xp.concatenate(filled, dim)
+        return concatenate(xp, filled, dim)
+
+
+def concatenate(xp: Namespace, arrays: Sequence[Array], dim: int) -> Array:
+    """Return `xp.concatenate(arrays, dim)`."""
+    first, y = arrays[0], None
+    if first.__class__ is ndarray and first.size >= CONCATENATE.min_size:
+        y = CONCATENATE(arrays, dim)
+    return xp.concatenate(arrays, dim) if y is None else y
+
+
+CONCATENATE = slot("CONCATENATE")
 
 
 def check_same_shape(name: str, tensors: Sequence[Array], free: int | None) -> None:
@@ -101,8 +115,12 @@ def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     """
     if not len(tensors):
         raise ValueError("expected a non-empty list of Tensors")
+    first = tensors[0]
     check_same_shape("stack", tensors, None)
-    return xp.stack(tensors, axis=dim)
+    if first.__class__ is not ndarray:
+        return xp.stack(tensors, axis=dim)
+    axis = (slice(None),) * normal_dim("stack", dim, first.ndim + 1) + (None,)
+    return concatenate(xp, [tensor[axis] for tensor in tensors], len(axis) - 1)
 
 
 stack.vjp(

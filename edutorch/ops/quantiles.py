@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy import ndarray
 
 from .. import backends
@@ -16,6 +17,7 @@ from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
+from ..modes import DEFAULT, NO_GRAD, current
 from .arithmetic import lerp
 from .comparison import isinf, isnan, logical_and, refuse_bools, where
 from .creation import full_like, zeros_like
@@ -24,7 +26,8 @@ from .from_data import tensor
 from .gather_scatter import gather
 from .reduction import share_evenly, sum
 from .shape import atleast_1d, movedim
-from .sorting import KTH_INDEX, find_index, sort
+from .sorting import KTH_SMALLEST, minmax_dim, pick, sort
+from .views import narrow
 
 __all__ = ["median", "nanmedian", "nanquantile", "quantile"]
 
@@ -70,32 +73,72 @@ def compute_quantile(
     name: str, input: Tensor, q: Tensor | Number, dim: int | None, keepdim: bool, interpolation: str
 ) -> Tensor:
     """Sort each row and interpolate at position q · (n - 1)."""
-    q = check_quantiles(name, input, q)
+    is_number = q.__class__ is float and 0 <= q <= 1 and input.dtype.name in PRECISE
+    q = q if is_number else check_quantiles(name, input, q)
     if interpolation not in INTERPOLATIONS:
         raise InvalidValueError(
             name, f"interpolation must be one of {INTERPOLATIONS}, got {interpolation!r}"
         )
-    rows = input.reshape(-1) if dim is None else movedim(atleast_1d(input), dim, -1)
+    rows = input.reshape(-1) if dim is None else to_last(atleast_1d(input), dim)
     if not rows.numel():
         raise ShapeError(name, "an empty tensor has none", {"input": tuple(input.shape)})
     ordered = sort(rows, -1).values  # NaN comes last
-    valid_count = sum(~isnan(ordered), -1, True)
-    last = (rows.shape[-1] if name == "quantile" else valid_count.clamp(min=1)) - 1
-    position = (q.reshape(-1) * last).expand(*rows.shape[:-1], -1)
-    if name == "quantile":
-        position = where(valid_count == rows.shape[-1], position, last)
-    y = interpolate_sorted(ordered, position.to(input.dtype), interpolation)
-    y = y.squeeze(-1) if not q.ndim else movedim(y, -1, 0)
+    if is_number and may_read(ordered) and not np.isnan(ordered._array[..., -1]).any():
+        q_shape, y = (), select_quantile(ordered, q, interpolation).squeeze(-1)
+    else:
+        q = check_quantiles(name, input, q)
+        q_shape, y = q.shape, quantiles_of_rows(name, ordered, q, interpolation)
     if not keepdim:
         return y
     if dim is None:
-        return y.reshape(*q.shape, *[1] * input.ndim)
-    return y.unsqueeze(dim if dim < 0 else dim + q.ndim) if input.ndim else y.reshape(q.shape)
+        return y.reshape((*q_shape, *[1] * input.ndim))
+    return y.unsqueeze(dim if dim < 0 else dim + len(q_shape)) if input.ndim else y.reshape(q_shape)
+
+
+PRECISE = ("float32", "float64")
+
+
+def to_last(x: Tensor, dim: int) -> Tensor:
+    """Move an axis to the end."""
+    return x if dim in (-1, x.ndim - 1) else movedim(x, dim, -1)
+
+
+def may_read(x: Tensor) -> bool:
+    """Whether a function may be chosen by the elements: on the host, where nothing is traced."""
+    return x._array.__class__ is ndarray and (current() is DEFAULT or current() is NO_GRAD)
+
+
+def quantiles_of_rows(name: str, ordered: Tensor, q: Tensor, interpolation: str) -> Tensor:
+    """Interpolate in sorted rows, of which some may end with NaN; a vector q makes a new axis."""
+    n, valid_count = ordered.shape[-1], sum(~isnan(ordered), -1, True)
+    last = (n if name == "quantile" else valid_count.clamp(min=1)) - 1
+    position = (q.reshape(-1) * last).expand(*ordered.shape[:-1], -1)
+    if name == "quantile":
+        position = where(valid_count == n, position, last)
+    y = interpolate_sorted(ordered, position.to(ordered.dtype), interpolation)
+    return y.squeeze(-1) if not q.ndim else movedim(y, -1, 0)
+
+
+def select_quantile(ordered: Tensor, q: float, interpolation: str) -> Tensor:
+    """Interpolate in sorted rows without NaN: all between the same two of their elements."""
+    number = ordered._array.dtype.type
+    position = number(q) * number(ordered.shape[-1] - 1)
+    if interpolation in ROUNDED:
+        return narrow(ordered, -1, int(ROUNDED[interpolation](position)), 1)
+    low = int(position)
+    below, above = (narrow(ordered, -1, at, 1) for at in (low, low + (position > low)))
+    weight = float(position - low) if interpolation == "linear" else 0.5
+    if np.isinf(below._array).any() or np.isinf(above._array).any():
+        return interpolate_between(below, above, full_like(below, weight))
+    return lerp(below, above, weight)
+
+
+ROUNDED = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}
 
 
 def check_quantiles(name: str, input: Tensor, q: Tensor | Number) -> Tensor:
     """Return q as a tensor of the dtype of `input`; see `quantile` for the errors."""
-    if input.dtype.name not in ("float32", "float64"):
+    if input.dtype.name not in PRECISE:
         raise DTypeError(
             name, "expected numbers of float32 or float64", {"input": str(input.dtype)},
             "convert the numbers first: x.float()",
@@ -119,6 +162,11 @@ def interpolate_sorted(ordered: Tensor, position: Tensor, interpolation: str) ->
     low = floor(position)
     below, above = (gather(ordered, -1, index.long()) for index in (low, ceil(position)))
     weight = position - low if interpolation == "linear" else full_like(position, 0.5)
+    return interpolate_between(below, above, weight)
+
+
+def interpolate_between(below: Tensor, above: Tensor, weight: Tensor) -> Tensor:
+    """Interpolate between neighbours, of which some may be infinite."""
     is_endless = isinf(below) | isinf(above)
     if not backends.of(is_endless._array).level and not is_any_true(is_endless._array):
         return lerp(below, above, weight)
@@ -167,11 +215,12 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     n = rows.shape[axis]
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
-    index = find_index(KTH_INDEX, input, (n - 1) // 2, axis, True) if name == "median" else None
-    if index is not None:
-        parts = (gather(rows, axis, index), index)
-        values, indices = (part if keepdim else part.squeeze(axis) for part in parts)
-        return return_types.median(values, indices)
+    if name == "median":
+        settings = {"dim": axis, "keepdim": keepdim, "largest": False}
+        arguments = ((n - 1) // 2, axis, keepdim, True)
+        middle = pick(KTH_SMALLEST, minmax_dim.op, input, arguments, settings)
+        if middle is not None:
+            return return_types.median(*middle)
     ordered = sort(rows, axis)
     valid_count = sum(~isnan(rows), axis, True)
     position = (valid_count - 1).clamp(min=0) // 2

@@ -10,14 +10,16 @@ from .. import backends
 from ..backends.kernel_registry import Slot, slot
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
+from ..core.autograd.graph import record
 from ..core.composed import as_method, name_node, recorded_as, takes_out, write_into
-from ..core.op import op
+from ..core.op import Op, op
 from ..core.precision import to_float32
 from ..core.return_types import ValuesIndices
 from ..core.shapes import normal_dim
-from ..core.tensor import LEAF, Tensor, wrap
+from ..core.tensor import LEAF, PLAIN_TENSORS, Tensor, wrap
 from ..dtypes import bfloat16
 from ..errors import ShapeError, refuse_complex
+from ..modes import DEFAULT, NO_GRAD, current
 from .comparison import refuse_bools
 from .gather_scatter import gather, index_along
 from .indexing import index_put_forward
@@ -31,15 +33,32 @@ __all__ = [
 ]  # fmt: skip
 
 
-KTH_INDEX, TOPK_INDEX = slot("KTH_INDEX"), slot("TOPK_INDEX")
-"""Kernels that find the index of the k-th smallest element along an axis, of the k largest ones."""
+KTH_SMALLEST, TOP_K = slot("KTH_SMALLEST"), slot("TOP_K")
+"""Kernels that find elements along an axis and their indices: the k-th smallest, the k largest."""
 
 
-def find_index(slot: Slot, input: Tensor, *settings: Any) -> Tensor | None:
-    """Return the indices that a kernel finds; None: there is none for this tensor."""
-    x = input._array
-    index = slot(x, *settings) if isinstance(x, ndarray) and x.ndim and x.size else None
-    return None if index is None else wrap(index)
+def pick(
+    kernel: Slot, op: Op, input: Tensor, arguments: tuple[Any, ...], settings: dict[str, Any]
+) -> tuple[Tensor, Tensor] | None:
+    """Return the elements that a kernel finds along an axis, and their indices.
+
+    None: there is no kernel for this tensor, or for these modes.
+
+    Args:
+        op: as a call of which they are recorded: its rule is the same.
+        arguments: of the kernel, after the array.
+        settings: of the op.
+    """
+    x, modes = input._array, current()
+    if (modes is not DEFAULT and modes is not NO_GRAD) or input.__class__ not in PLAIN_TENSORS:
+        return None
+    found = kernel(x, *arguments) if x.__class__ is ndarray and x.size else None
+    if found is None:
+        return None
+    values, indices = map(wrap, found)
+    if modes.grad and input._node is not None:
+        record(op, values, {"input": input, "indices": found[1].copy(), **settings})
+    return values, indices
 
 
 def scatter_gradient(
@@ -209,9 +228,9 @@ def topk(
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    indices = find_index(TOPK_INDEX, input, k, dim, largest)
-    if indices is not None:
-        return return_types.topk(gather(input, dim, indices), indices)
+    top = pick(TOP_K, sort_forward.op, input, (k, dim, largest), {"dim": dim})
+    if top is not None:
+        return return_types.topk(*top)
     candidates = partial_topk(input, k, dim, largest)
     if candidates is not None:
         values, order = sort(gather(input, dim, candidates), dim, largest)
@@ -274,11 +293,10 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
         raise ShapeError(
             "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    index = find_index(KTH_INDEX, input, k - 1, dim, False)
-    if index is not None:
-        values = gather(input, dim, index)
-        parts = (part if keepdim else part.squeeze(dim) for part in (values, index))
-        return return_types.kthvalue(*parts)
+    settings = {"dim": dim, "keepdim": keepdim, "largest": False}
+    kth = pick(KTH_SMALLEST, minmax_dim.op, input, (k - 1, dim, keepdim, False), settings)
+    if kth is not None:
+        return return_types.kthvalue(*kth)
     ordered = sort(input, dim)
     if not input.ndim:
         return return_types.kthvalue(*ordered)

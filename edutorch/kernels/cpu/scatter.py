@@ -24,6 +24,7 @@ from numba import njit, types
 from ...backends import numpy
 from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
+from ...nn.functional.embedding import ONE_HOT
 from ...ops import cumulative, gather_scatter, sorting
 from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load, store
 from .jit import (
@@ -377,6 +378,19 @@ def scatter_input() -> Run:
 
     def run(g: Array, dim: int, index: Any) -> np.ndarray | None:
         return scatter_into_copy(g, dim, index, np.zeros((), g.dtype), ASSIGN)
+
+    return run
+
+
+@ONE_HOT.kernel("cpu", min_size=1)
+def one_hot() -> Run:
+    """Make one-hot vectors along a new last axis."""
+    scatter_kernel()
+    one = np.ones((), np.int64)
+
+    def run(classes: Array, num_classes: int) -> np.ndarray | None:
+        y = np.zeros((*classes.shape, num_classes), np.int64)
+        return scatter_along(y, -1, classes.reshape((*classes.shape, 1)), one, ASSIGN)
 
     return run
 

@@ -31,6 +31,7 @@ from .jit import (
     INT64_2D,
     are_contiguous_floats,
     compile_kernel,
+    use_wide_vectors,
 )
 from .parallel import parallel_for
 from .scan import is_axis
@@ -40,6 +41,9 @@ from .work_queue import claim_range
 Run = Callable[..., Any]
 MOST_KEPT = 64
 """Up to so many of the largest elements are kept in order while a row is read."""
+
+SHORT_ROW = 64
+"""In rows of at most so many elements, each is compared with each."""
 
 THREAD_WORK = 65_536
 """The elements to be sorted for which a thread is worth its start."""
@@ -148,15 +152,64 @@ def sort_forward() -> Run:
 # One element of each row ------------------------------------------------------------------------
 
 
-def find_indices(start, stop, x, chosen, k, prefers_nan, indices):
-    """Find the index of the k-th smallest element of each row, whose value is known.
+@njit
+def index_with_nan(row, k, missing, prefers_nan):
+    """Return the index of the k-th smallest element of a row with NaN, the largest of all."""
+    seen = 0
+    for i in range(np.uint64(row.size)):
+        value, before = row[i], row.size - missing + seen
+        if value != value:
+            seen += 1
+            if prefers_nan:
+                return i
+        else:
+            before = 0
+            for j in range(np.uint64(row.size)):
+                before += row[j] < value or (row[j] == value and j < i)
+        if before == k and not prefers_nan:
+            return i
+    return np.uint64(0)
+
+
+def rank_elements(start, stop, x, k, prefers_nan, values, indices):
+    """Find the k-th smallest element of each short row: the one before which k are sorted.
 
     Args:
         prefers_nan: whether in a row with NaN the first of these is meant.
     """
     start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    ranks, positions = np.empty(SHORT_ROW, np.int32), np.arange(SHORT_ROW).astype(np.int32)
     for r in range(start, stop):
-        row, value = x[r], chosen[r]
+        row, n = x[r], np.uint64(x.shape[1])
+        missing, index = 0, np.uint64(0)
+        for i in range(n):
+            ranks[i] = 0
+            missing += row[i] != row[i]
+        if missing:
+            index = index_with_nan(row, k, missing, prefers_nan)
+        else:
+            for j in range(np.int32(n)):
+                value = row[np.uint64(j)]
+                for i in range(n):
+                    is_before = (value < row[i]) | ((value == row[i]) & (positions[i] > j))
+                    ranks[i] += np.int32(is_before)
+            for i in range(n):
+                if ranks[i] == k:
+                    index = i
+        values[r], indices[r] = row[index], index
+
+
+def find_indices(start, stop, x, values, k, prefers_nan, indices):
+    """Find the index of the k-th smallest element of each row, whose value is known.
+
+    Args:
+        values: equal ones; they are replaced by those in the rows, which may be -0.0.
+        prefers_nan: whether in a row with NaN the first of these is meant.
+    """
+    start, stop = claim_range(start, stop)
+    for r in range(start, stop):
+        row, value = x[r], values[r]
         less, missing = 0, 0
         for i in range(np.uint64(row.size)):
             less += row[i] < value
@@ -168,28 +221,38 @@ def find_indices(start, stop, x, chosen, k, prefers_nan, indices):
             is_equal = row[i] != row[i] if is_nan else row[i] == value
             if is_equal:
                 if left == 0:
-                    indices[r] = i
+                    values[r], indices[r] = row[i], i
                     break
                 left -= 1
 
 
-@sorting.KTH_INDEX.kernel("cpu", min_size=1)
-def kth_index() -> Run:
-    """Make the index of the k-th smallest element along an axis, counted from 0."""
+@sorting.KTH_SMALLEST.kernel("cpu", min_size=1)
+def kth_smallest() -> Run:
+    """Make the k-th smallest element along an axis, counted from 0, and its index."""
     copy_kernel()
     kernel = compile_kernel(find_indices, ARRAY_2D, ARRAY_1D, INT64, BOOL, INT64_1D)
+    ranks = compile_kernel(rank_elements, ARRAY_2D, INT64, BOOL, ARRAY_1D, INT64_1D)
 
-    def run(array: Array, k: int, dim: int, prefers_nan: bool) -> np.ndarray | None:
+    def run(
+        array: Array, k: int, dim: int, keepdim: bool, prefers_nan: bool
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         array = as_ndarray(array)
         if not is_axis(array, dim):
             return None
         rows = as_rows(array, dim)
-        parted = rows.copy()
-        on_threads(lambda part: part.partition(k, 1), parted)
-        chosen = np.ascontiguousarray(parted[:, k])
-        indices = np.empty(len(rows), np.int64)
-        parallel_for(kernel, len(rows), rows, chosen, k, prefers_nan, indices, work=rows.size)
-        return from_rows(indices.reshape(-1, 1), array.shape, dim)
+        count, n = rows.shape
+        indices = np.empty(count, np.int64)
+        if n <= SHORT_ROW:
+            values = np.empty(count, rows.dtype)
+            parallel_for(ranks, count, rows, k, prefers_nan, values, indices, work=rows.size)
+        else:
+            parted = rows.copy()
+            on_threads(lambda part: part.partition(k, 1), parted)
+            values = parted[:, k].copy()
+            parallel_for(kernel, count, rows, values, k, prefers_nan, indices, work=rows.size)
+        shape, dim = array.shape, dim % array.ndim
+        kept = (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :])
+        return values.reshape(kept), indices.reshape(kept)
 
     return run
 
@@ -220,13 +283,13 @@ def precedes(value: float, other: float, largest: bool) -> bool:
     return value < other or (other != other and value == value)
 
 
-def keep_best(start, stop, x, largest, indices):
-    """Find the indices of the largest (or smallest) elements of each row, in order."""
+def keep_best(start, stop, x, largest, values, indices):
+    """Find the largest (or smallest) elements of each row and their indices, in order."""
     start, stop = claim_range(start, stop)
     count = np.uint64(indices.shape[1])
-    best, last = np.empty(count, x.dtype), count - np.uint64(1)
+    last = count - np.uint64(1)
     for r in range(start, stop):
-        row, index = x[r], indices[r]
+        row, best, index = x[r], values[r], indices[r]
         for i in range(np.uint64(row.size)):
             value = row[i]
             # At first, whatever comes fills the list.
@@ -239,19 +302,19 @@ def keep_best(start, stop, x, largest, indices):
             best[at], index[at] = value, i
 
 
-@sorting.TOPK_INDEX.kernel("cpu", min_size=1)
-def topk_index() -> Run:
-    """Make the indices of the k largest (or smallest) elements along an axis, in order."""
+@sorting.TOP_K.kernel("cpu", min_size=1)
+def top_k() -> Run:
+    """Make the k largest (or smallest) elements along an axis and their indices, in order."""
     copy_kernel()
-    kernel = compile_kernel(keep_best, ARRAY_2D, BOOL, INT64_2D)
+    kernel = compile_kernel(keep_best, ARRAY_2D, BOOL, ARRAY_2D, INT64_2D)
 
-    def run(array: Array, k: int, dim: int, largest: bool) -> np.ndarray | None:
+    def run(array: Array, k: int, dim: int, largest: bool) -> tuple[np.ndarray, np.ndarray] | None:
         array = as_ndarray(array)
         if not is_axis(array, dim) or not 0 < k <= MOST_KEPT:
             return None
         rows = as_rows(array, dim)
-        indices = np.empty((len(rows), k), np.int64)
-        parallel_for(kernel, len(rows), rows, largest, indices, work=rows.size)
-        return from_rows(indices, array.shape, dim)
+        values, indices = np.empty((len(rows), k), rows.dtype), np.empty((len(rows), k), np.int64)
+        parallel_for(kernel, len(rows), rows, bool(largest), values, indices, work=rows.size)
+        return from_rows(values, array.shape, dim), from_rows(indices, array.shape, dim)
 
     return run

@@ -17,7 +17,7 @@ Elements are moved as integers of their size, so one kernel serves all dtypes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ from ... import ops
 from ...backends import numpy
 from ...backends.numpy import Array
 from ...core.storage import make_in_order, memory_format, memory_order, preserve_format
-from ...ops import rearrange
+from ...nn.functional import padding
+from ...ops import joining, rearrange
 from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load
 from .jit import ARRAY_3D, BOOL, INT64, UNSIGNED, compile_kernel, pointer, use_wide_vectors
 from .parallel import parallel_for
@@ -379,6 +380,70 @@ def repeat() -> Run:
         y = np.empty(sizes, input.dtype)
         copy_into(y, np.broadcast_to(source, sizes))
         return y.reshape([times * size for times, size in zip(repeats, shape, strict=True)])
+
+    return run
+
+
+@joining.CONCATENATE.kernel("cpu", min_size=8192)
+def concatenate() -> Run:
+    """Make the concatenation of arrays of one dtype."""
+    copy_kernel()
+
+    def run(arrays: Sequence[Array], dim: int) -> np.ndarray | None:
+        first = arrays[0]
+        shape, dtype, axis = first.shape, first.dtype, dim % first.ndim if first.ndim else 0
+        others, lengths = (*shape[:axis], *shape[axis + 1 :]), []
+        if dim.__class__ is not int or not -first.ndim <= dim < first.ndim:
+            return None
+        for array in arrays:
+            size = array.shape
+            if array.__class__ is not np.ndarray or array.dtype != dtype or len(size) <= axis:
+                return None
+            if (*size[:axis], *size[axis + 1 :]) != others:
+                return None
+            lengths.append(size[axis])
+        y, start = np.empty((*shape[:axis], sum(lengths), *shape[axis + 1 :]), dtype), 0
+        for array, length in zip(arrays, lengths, strict=True):
+            copy_into(y[(*[ALL] * axis, slice(start, start + length))], array)
+            start += length
+        return y
+
+    return run
+
+
+@padding.constant_pad.kernel("cpu", min_size=64)
+def constant_pad() -> Run:
+    """Make the forward of `constant_pad`."""
+    copy_kernel()
+
+    def run(input: Array, pads: Any, value: Any) -> np.ndarray | None:
+        if input.__class__ is not np.ndarray:
+            return None
+        source, target, shape, borders = [], [], [], []
+        for axis, (size, (before, behind)) in enumerate(zip(input.shape, pads, strict=True)):
+            if before or behind:
+                width = size + before + behind
+                source.append(slice(max(-before, 0), size - max(-behind, 0)))
+                target.append(slice(max(before, 0), width - max(behind, 0)))
+                shape.append(width)
+                if before > 0:
+                    borders.append((*[ALL] * axis, slice(before)))
+                if behind > 0:
+                    borders.append((*[ALL] * axis, slice(width - behind, None)))
+            else:
+                source.append(ALL)
+                target.append(ALL)
+                shape.append(size)
+        if min(shape, default=0) < 0:
+            return None
+        y, kept = np.empty(shape, input.dtype), input[tuple(source)]
+        inner = y[tuple(target)]
+        if inner.shape != kept.shape:
+            return None
+        copy_into(inner, kept)
+        for border in borders:
+            y[border] = value
+        return y
 
     return run
 

@@ -61,6 +61,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         )  # fmt: skip
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
+    classes = tensor._array
+    if classes.__class__ is np.ndarray and classes.size and current() is DEFAULT:
+        y = encode_on_cpu(classes, num_classes)
+        if y is not None:
+            return wrap(y)
 
     def error(lowest: int, highest: int) -> DimError:
         return DimError(
@@ -68,7 +73,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             {"tensor": f"from {lowest} to {highest}"}, "num_classes counts the class 0, too",
         )  # fmt: skip
 
-    classes = tensor._array
     backend = backends.of(classes)
     if backend.checks_later and classes.size and num_classes > 0:
         known = check_later(backend, "one_hot", classes, 0, num_classes - 1, lambda n: error(n, n))
@@ -91,6 +95,14 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
     result = index_select(rows, 0, reshape(tensor, (-1,)))
     return reshape(result, (*tensor.shape, num_classes))
+
+
+def encode_on_cpu(classes: np.ndarray, num_classes: int) -> Any:
+    """Return one-hot vectors by the CPU's kernel; None: there is none, or no such class."""
+    if num_classes.__class__ is not int or num_classes < 1:
+        return None
+    check_memory("one_hot", (classes.size, num_classes), classes.dtype)
+    return ONE_HOT(classes, num_classes)
 
 
 def are_classes(classes: Array, count: int) -> bool:
@@ -128,11 +140,13 @@ def embedding(
         renormalize_rows(weight, input, max_norm, norm_type)
     try:
         padding_row = None if padding_idx is None else resolve_padding_idx(weight, padding_idx)
-        row_indices = reshape(input, (-1,))
-        result = select_rows(weight, row_indices, scale_grad_by_freq, sparse, padding_row)
+        is_vector = input.ndim == 1
+        indices = input if is_vector else reshape(input, (-1,))
+        result = select_rows(weight, indices, scale_grad_by_freq, sparse, padding_row)
     except (DimError, DTypeError) as error:
         raise row_error(input, weight, error) from None
-    result = reshape(result, (*input.shape, *weight.shape[1:]))
+    if not is_vector:
+        result = reshape(result, (*input.shape, *weight.shape[1:]))
     if padding_row is None or sparse:  # a sparse gradient leaves the row out
         return result
     padding = reshape(input == padding_row, (*input.shape, 1))
