@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from .jit import (
     ARRAY_1D,
     ARRAY_2D,
     ARRAY_3D,
+    BOOL,
+    FLOAT64_3D,
     SCALAR,
     TUPLE,
     are_contiguous_floats,
@@ -22,7 +26,7 @@ from .jit import (
     use_wide_vectors,
 )
 from .norms import MIN_CHANNEL_SIZE, Run, channel_parameters, select_gradients
-from .parallel import parallel_for
+from .parallel import count_parts, parallel_for
 from .row_reduce import dot_centered, sum_squared_deviations, total
 from .work_queue import claim_range
 
@@ -89,101 +93,274 @@ def batch_norm_backward(start, stop, g, x, weight, eps, gradients):
 
 
 # Channels of (samples, channels), which are columns ----------------------------------------
+#
+# Memory is read in whole rows, in groups, whose sums are combined in float64. Deviations are from
+# the first row of a group, which is as near as a few standard deviations: nothing cancels.
 
-# A band is contiguous in every row, and its sums stay in the L1 cache from row to row.
-COLUMN_BAND = 128
-"""The number of columns processed together."""
+GROUP_ROWS = 64
+"""The rows of a group: a number of its own, so that no sum depends on the number of threads."""
+
+COLUMN_BAND = 1024
+"""So many columns of a group are processed together: their sums stay in the L1 cache."""
 
 
 @njit(forceinline=True)
-def column_moments(x, at, mean, variance):
-    """Write mean and variance of as many columns as `mean` has elements, from `at` on."""
-    n, size = x.shape[0], mean.size
-    # In float64, and side by side: they do not depend on one another, so the loop over a row is
-    # vectorized although no sum is reordered.
-    sums = np.zeros(size)
-    for r in range(n):
-        row = x[r, at : at + size]
-        for i in range(size):
-            sums[i] += row[i]
-    for i in range(size):  # the sums of deviations begin at 0 again
-        mean[i], sums[i] = sums[i] / n, 0
-    for r in range(n):
-        row = x[r, at : at + size]
-        for i in range(size):
-            sums[i] += (row[i] - mean[i]) * (row[i] - mean[i])
-    for i in range(size):
-        variance[i] = sums[i] / n
+def bounds_of(unit, x):
+    """Return the number of a group, its first row and the one after its last, and its columns."""
+    bands = (x.shape[1] + COLUMN_BAND - 1) // COLUMN_BAND
+    group, left = unit // bands, unit % bands * COLUMN_BAND
+    top, right = group * GROUP_ROWS, min(left + COLUMN_BAND, x.shape[1])
+    return group, top, min(top + GROUP_ROWS, x.shape[0]), left, right
 
 
-def batch_norm_columns(start, stop, x, weight, bias, eps, results):
-    """y = (x - mean) / √(variance + ε) · weight + bias of each column; the range counts bands."""
+@njit(forceinline=True)
+def add_deviations(x, r, count, left, center, sums, squares):
+    """Add Σ (x - center) and Σ (x - center)² of one row or of four."""
+    n = center.size
+    if count == 1:
+        row = x[r, left : left + n]
+        for i in range(n):
+            deviation = row[i] - center[i]
+            sums[i] += deviation
+            squares[i] += deviation * deviation
+        return
+    rows = x[r, left : left + n], x[r + 1, left : left + n]
+    others = x[r + 2, left : left + n], x[r + 3, left : left + n]
+    for i in range(n):
+        a, b = rows[0][i] - center[i], rows[1][i] - center[i]
+        c, d = others[0][i] - center[i], others[1][i] - center[i]
+        sums[i] += (a + b) + (c + d)
+        squares[i] += (a * a + b * b) + (c * c + d * d)
+
+
+@njit(forceinline=True)
+def add_products(g, x, r, count, left, center, sums, products):
+    """Add Σ g and Σ g · (x - center) of one row or of four."""
+    n = center.size
+    if count == 1:
+        row, gradient = x[r, left : left + n], g[r, left : left + n]
+        for i in range(n):
+            sums[i] += gradient[i]
+            products[i] += gradient[i] * (row[i] - center[i])
+        return
+    for first in (r, r + 2):  # in pairs: eight rows at once are too many for the prefetcher
+        one, other = x[first, left : left + n], x[first + 1, left : left + n]
+        g_one, g_other = g[first, left : left + n], g[first + 1, left : left + n]
+        for i in range(n):
+            sums[i] += g_one[i] + g_other[i]
+            products[i] += g_one[i] * (one[i] - center[i]) + g_other[i] * (other[i] - center[i])
+
+
+@njit(forceinline=True)
+def sum_group(unit, g, x, moments, sums):
+    """Write the mean and Σ (x - mean)² of a group; with gradients, also Σ g and Σ g · (x - mean).
+
+    Args:
+        g: an array without rows where there are no gradients.
+    """
+    group, top, bottom, left, right = bounds_of(unit, x)
+    mean, squares = moments[0, group, left:right], moments[1, group, left:right]
+    center = x[top, left:right].copy()
+    for i in range(center.size):
+        mean[i] = squares[i] = 0
+        center[i] = center[i] if abs(center[i]) < np.inf else 0
+    if g.shape[0] > 0:
+        gradient_sum, products = sums[0, group, left:right], sums[1, group, left:right]
+        for i in range(center.size):
+            gradient_sum[i] = products[i] = 0
+    r = top
+    while r < bottom:
+        count = 4 if r + 4 <= bottom else 1
+        add_deviations(x, r, count, left, center, mean, squares)
+        if g.shape[0] > 0:
+            add_products(g, x, r, count, left, center, gradient_sum, products)
+        r += count
+    for i in range(center.size):
+        rest = mean[i] / (bottom - top)
+        if g.shape[0] > 0:
+            products[i] -= rest * gradient_sum[i]
+        squares[i] -= rest * mean[i]
+        mean[i] = center[i] + rest
+
+
+@njit(forceinline=True)
+def combine_moments(moments, n, mean, variance):
+    """Write mean and variance of all columns, from those of the groups."""
+    groups, c = moments.shape[1:]
+    whole, squares = np.zeros(c), np.zeros(c)
+    for group in range(groups):
+        count = min(GROUP_ROWS, n - group * GROUP_ROWS)
+        for i in range(c):
+            whole[i] += moments[0, group, i] * count
+    for i in range(c):
+        whole[i] /= n
+    for group in range(groups):
+        count = min(GROUP_ROWS, n - group * GROUP_ROWS)
+        for i in range(c):
+            apart = moments[0, group, i] - whole[i]
+            squares[i] += moments[1, group, i] + apart * apart * count
+    for i in range(c):
+        mean[i], variance[i] = whole[i], squares[i] / n
+
+
+def sum_groups(start, stop, g, x, moments, sums):
+    """Write the sums of groups of rows; the range counts groups and bands of columns."""
     start, stop = claim_range(start, stop)
-    y, means, variances = results
     use_wide_vectors()
-    n, c = x.shape
-    factor = np.empty(COLUMN_BAND, x.dtype)
-    for index in range(start, stop):
-        at = np.int64(index) * COLUMN_BAND
-        end = min(at + COLUMN_BAND, c)
-        mean, variance, shift = means[at:end], variances[at:end], bias[at:end]
-        column_moments(x, at, mean, variance)
-        for i in range(end - at):
-            factor[i] = weight[at + i] / math.sqrt(variance[i] + eps)
-        for r in range(n):
-            row, out = x[r, at:end], y[r, at:end]
-            for i in range(row.size):
-                out[i] = (row[i] - mean[i]) * factor[i] + shift[i]
+    for unit in range(np.int64(start), np.int64(stop)):
+        sum_group(unit, g, x, moments, sums)
 
 
-def batch_norm_columns_backward(start, stop, g, x, weight, eps, gradients):
-    """Compute the gradients of each column."""
+@njit(forceinline=True)
+def normalize(start, stop, x, mean, factor, shift, y):
+    """y = (x - mean) · factor + shift of some rows."""
+    for r in range(start, stop):
+        row, out = x[r], y[r]
+        for i in range(row.size):
+            out[i] = (row[i] - mean[i]) * factor[i] + shift[i]
+
+
+def normalize_rows(start, stop, x, mean, factor, shift, y):
+    """The same, on all threads."""
     start, stop = claim_range(start, stop)
-    grad_input, grad_weight, grad_bias = gradients
     use_wide_vectors()
-    n, c = x.shape
-    means, scales = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
-    gradient_sums, product_sums = np.empty(COLUMN_BAND), np.empty(COLUMN_BAND)
-    mean_gradient, slope = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
-    for index in range(start, stop):
-        at = np.int64(index) * COLUMN_BAND
-        end = min(at + COLUMN_BAND, c)
-        column_moments(x, at, means[: end - at], scales[: end - at])
-        for i in range(end - at):
-            scales[i] = 1 / math.sqrt(scales[i] + eps)
-            gradient_sums[i] = product_sums[i] = 0
-        for r in range(n):
-            row, gradient = x[r, at:end], g[r, at:end]
-            for i in range(row.size):
-                gradient_sums[i] += gradient[i]
-                # Centered before the product: Σ g·x - mean · Σ g would cancel for a large mean.
-                product_sums[i] += gradient[i] * (row[i] - means[i])
-        for i in range(end - at):
-            grad_weight[at + i], grad_bias[at + i] = product_sums[i] * scales[i], gradient_sums[i]
-            mean_gradient[i], slope[i] = (
-                gradient_sums[i] / n,
-                product_sums[i] * scales[i] * scales[i] / n,
-            )
-            scales[i] *= weight[at + i]  # from here on, the factor of the whole gradient
-        for r in range(n):
-            row, gradient, out = x[r, at:end], g[r, at:end], grad_input[r, at:end]
-            for i in range(row.size):
-                centered = gradient[i] - mean_gradient[i] - (row[i] - means[i]) * slope[i]
-                out[i] = centered * scales[i]
+    normalize(start, stop, x, mean, factor, shift, y)
+
+
+def combine_groups(start, stop, x, weight, bias, settings, moments, results):
+    """Write mean, variance and weight / √(variance + ε) of each column; the range: all rows.
+
+    Args:
+        settings: ε, and whether this call computes all, from the sums of the groups to y.
+    """
+    use_wide_vectors()
+    eps, is_whole = settings
+    y, mean, variance, factor = results
+    if is_whole:
+        for unit in range(moments.shape[1] * ((mean.size + COLUMN_BAND - 1) // COLUMN_BAND)):
+            sum_group(unit, x[:0], x, moments, moments)
+    combine_moments(moments, x.shape[0], mean, variance)
+    for i in range(mean.size):
+        factor[i] = weight[i] / math.sqrt(variance[i] + eps)
+    if is_whole:
+        normalize(start, stop, x, mean, factor, bias, y)
+
+
+@njit(forceinline=True)
+def derive(start, stop, g, x, mean, columns, grad_input):
+    """Compute the gradient of some rows."""
+    factor, mean_gradient, slope = columns[0], columns[1], columns[2]
+    for r in range(start, stop):
+        row, gradient, out = x[r], g[r], grad_input[r]
+        for i in range(row.size):
+            centered = gradient[i] - mean_gradient[i] - (row[i] - mean[i]) * slope[i]
+            out[i] = centered * factor[i]
+
+
+def derive_rows(start, stop, g, x, mean, columns, grad_input):
+    """The same, on all threads."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    derive(start, stop, g, x, mean, columns, grad_input)
+
+
+def combine_gradients(start, stop, g, x, weight, settings, sums, results):
+    """Write the gradients of weight and bias, and what the gradient of the rows needs."""
+    use_wide_vectors()
+    eps, is_whole = settings
+    moments, sums = sums
+    grad_input, grad_weight, grad_bias, mean, columns = results
+    factor, mean_gradient, slope = columns[0], columns[1], columns[2]
+    n, groups, c = x.shape[0], moments.shape[1], moments.shape[2]
+    if is_whole:
+        for unit in range(groups * ((c + COLUMN_BAND - 1) // COLUMN_BAND)):
+            sum_group(unit, g, x, moments, sums)
+    combine_moments(moments, n, mean, factor)
+    gradient_sum, products = np.zeros(c), np.zeros(c)
+    for group in range(groups):
+        for i in range(c):
+            gradient_sum[i] += sums[0, group, i]
+            # Centered before the product: Σ g·x - mean · Σ g would cancel for a large mean.
+            apart = moments[0, group, i] - mean[i]
+            products[i] += sums[1, group, i] + apart * sums[0, group, i]
+    for i in range(c):
+        scale = 1 / math.sqrt(factor[i] + eps)
+        grad_weight[i], grad_bias[i] = products[i] * scale, gradient_sum[i]
+        mean_gradient[i] = gradient_sum[i] / n
+        slope[i] = products[i] * scale * scale / n
+        factor[i] = scale * weight[i]  # of the whole gradient
+    if is_whole:
+        derive(start, stop, g, x, mean, columns, grad_input)
 
 
 # The makers --------------------------------------------------------------------------------
 
 
+@functools.cache
+def groups_kernel() -> Any:
+    """Compile `sum_groups`, which forward and gradients use."""
+    return compile_kernel(sum_groups, ARRAY_2D, ARRAY_2D, FLOAT64_3D, FLOAT64_3D)
+
+
+def count_units(moments: np.ndarray) -> int:
+    """Return the number of groups of rows, times that of the bands of columns."""
+    return moments.shape[1] * -(-moments.shape[2] // COLUMN_BAND)
+
+
+def normalize_columns() -> Callable[..., None]:
+    """Make the forward of channels that are columns."""
+    groups_kernel()
+    combine = compile_kernel(
+        combine_groups, ARRAY_2D, ARRAY_1D, ARRAY_1D, TUPLE(SCALAR, BOOL), FLOAT64_3D,
+        TUPLE(ARRAY_2D, *[ARRAY_1D] * 3),
+    )  # fmt: skip
+    by_rows = compile_kernel(normalize_rows, ARRAY_2D, *[ARRAY_1D] * 3, ARRAY_2D)
+
+    def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, results: Any) -> None:
+        n, c = x.shape
+        y, mean, variance = results
+        factor, moments = np.empty_like(mean), np.empty((2, -(-n // GROUP_ROWS), c))
+        is_small = count_parts(n, x.size) == 1
+        if not is_small:
+            arrays = x[:0], x, moments, moments
+            parallel_for(groups_kernel(), count_units(moments), *arrays, work=x.size)
+        combine(0, n, x, weight, bias, (eps, is_small), moments, (y, mean, variance, factor))
+        if not is_small:
+            parallel_for(by_rows, n, x, mean, factor, bias, y, work=x.size)
+
+    return run
+
+
+def derive_columns() -> Callable[..., None]:
+    """Make the gradients of channels that are columns."""
+    groups_kernel()
+    combine = compile_kernel(
+        combine_gradients, ARRAY_2D, ARRAY_2D, ARRAY_1D, TUPLE(SCALAR, BOOL),
+        TUPLE(FLOAT64_3D, FLOAT64_3D), TUPLE(ARRAY_2D, *[ARRAY_1D] * 3, ARRAY_2D),
+    )  # fmt: skip
+    by_rows = compile_kernel(derive_rows, ARRAY_2D, ARRAY_2D, ARRAY_1D, ARRAY_2D, ARRAY_2D)
+
+    def run(g: np.ndarray, x: np.ndarray, weight: np.ndarray, eps: float, gradients: Any) -> None:
+        n, c = x.shape
+        mean, columns = np.empty(c, x.dtype), np.empty((3, c), x.dtype)
+        moments, sums = np.empty((2, 2, -(-n // GROUP_ROWS), c))
+        is_small, results = count_parts(n, 2 * x.size) == 1, (*gradients, mean, columns)
+        if not is_small:
+            arrays = g, x, moments, sums
+            parallel_for(groups_kernel(), count_units(moments), *arrays, work=2 * x.size)
+        combine(0, n, g, x, weight, (eps, is_small), (moments, sums), results)
+        if not is_small:
+            parallel_for(by_rows, n, g, x, mean, columns, gradients[0], work=2 * x.size)
+
+    return run
+
+
 @normalization.native_batch_norm.kernel("cpu", min_size=256)
 def native_batch_norm() -> Run:
     """Make the forward of batch norm."""
-    kernel, by_columns = (
-        compile_kernel(
-            function, table, ARRAY_1D, ARRAY_1D, SCALAR, TUPLE(table, ARRAY_1D, ARRAY_1D)
-        )
-        for function, table in ((batch_norm, ARRAY_3D), (batch_norm_columns, ARRAY_2D))
-    )
+    results = TUPLE(ARRAY_3D, ARRAY_1D, ARRAY_1D)
+    kernel = compile_kernel(batch_norm, ARRAY_3D, ARRAY_1D, ARRAY_1D, SCALAR, results)
+    by_columns = normalize_columns()
 
     def run(
         input: Array, weight: Array | None, bias: Array | None, eps: float
@@ -198,8 +375,8 @@ def native_batch_norm() -> Run:
         moments = [np.empty(c, input.dtype) for _ in range(2)]
         shape = (n, c) if size == 1 else (n, c, size)
         arrays = input.reshape(shape), *weight_and_bias, eps, (y.reshape(shape), *moments)
-        if size == 1:  # a channel is not contiguous: bands of them are read row by row
-            parallel_for(by_columns, -(-c // COLUMN_BAND), *arrays, work=y.size)
+        if size == 1:  # a channel is not contiguous
+            by_columns(*arrays)
         else:
             parallel_for(kernel, c, *arrays, work=y.size)
         return y, *moments
@@ -210,11 +387,9 @@ def native_batch_norm() -> Run:
 @normalization.native_batch_norm.kernel("cpu", "joint_vjp", min_size=256)
 def native_batch_norm_joint_vjp() -> Run:
     """Make the gradients of batch norm."""
-    forms = (batch_norm_backward, ARRAY_3D), (batch_norm_columns_backward, ARRAY_2D)
-    kernel, by_columns = (
-        compile_kernel(function, table, table, ARRAY_1D, SCALAR, TUPLE(table, ARRAY_1D, ARRAY_1D))
-        for function, table in forms
-    )
+    gradients = TUPLE(ARRAY_3D, ARRAY_1D, ARRAY_1D)
+    kernel = compile_kernel(batch_norm_backward, ARRAY_3D, ARRAY_3D, ARRAY_1D, SCALAR, gradients)
+    by_columns = derive_columns()
 
     def run(
         g: Array, input: Array, weight: Array | None, bias: Array | None, eps: float
@@ -232,7 +407,7 @@ def native_batch_norm_joint_vjp() -> Run:
         gradient, x, to = (array.reshape(shape) for array in (g, input, grad_input))
         arrays = gradient, x, weight_and_bias[0], eps, (to, *sums)
         if size == 1:
-            parallel_for(by_columns, -(-c // COLUMN_BAND), *arrays, work=3 * input.size)
+            by_columns(*arrays)
         else:
             parallel_for(kernel, c, *arrays, work=3 * input.size)
         return select_gradients(grad_input, weight, bias, *sums)

@@ -17,10 +17,10 @@ from numba.extending import intrinsic
 from ...backends.numpy import Array
 
 __all__ = [
-    "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "BOOL", "FLOAT64", "FLOAT64_2D", "INT64", "INT64_1D",
-    "INT64_2D", "INT64_3D", "SCALAR", "TUPLE", "ArgumentType", "are_contiguous_floats",
-    "compile_kernel", "contiguous_gradient", "contiguous_rows", "pointer", "split_at_axis",
-    "use_wide_vectors", "writable_contiguous",
+    "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "ArgumentType", "BOOL", "FLOAT64", "FLOAT64_2D",
+    "FLOAT64_3D", "INT64", "INT64_1D", "INT64_2D", "INT64_3D", "SCALAR", "TUPLE",
+    "are_contiguous_floats", "compile_kernel", "contiguous_gradient", "contiguous_rows",
+    "pointer", "split_at_axis", "use_wide_vectors", "writable_contiguous",
 ]  # fmt: skip
 
 ArgumentType = Callable[[Any], Any]
@@ -52,6 +52,11 @@ def ARRAY_3D(dtype: types.Float) -> Any:
 def FLOAT64_2D(dtype: types.Float) -> Any:
     """A contiguous array of two axes of float64, whatever the dtype of the others."""
     return types.float64[:, ::1]
+
+
+def FLOAT64_3D(dtype: types.Float) -> Any:
+    """A contiguous array of three axes of float64."""
+    return types.float64[:, :, ::1]
 
 
 def FLOAT64(dtype: types.Float) -> Any:
