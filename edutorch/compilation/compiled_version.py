@@ -323,7 +323,8 @@ def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     now, always = forward.is_small or forward.has_own_kernels(), forward.has_own_kernels(True)
     if backward is None or not backward.fused:
         return now, always
-    has_rules = all(
+    rule_nodes = [node for node in backward.graph.nodes if node.op == "call_function"]
+    has_rules = len(rule_nodes) == 1 or all(
         op.joint_vjp is not None or op.rule_slots.keys() >= op.rules.keys() for op in computing
     )
     return now and (has_rules or backward.is_small), always and has_rules

@@ -319,3 +319,19 @@ def test_only_what_is_below_its_maximum_is_taken_for_it():
         with np.errstate(all="ignore"):
             expected = function(x).numpy()
             np.testing.assert_allclose(compiled(x).numpy(), expected, rtol=1e-5, atol=1e-37)
+
+
+@pytest.mark.parametrize("size", [300, 20_000])
+def test_functions_of_a_known_sign_are_part_of_a_kernel(size):
+    """With a minimum or an absolute value inside, expm1 and log1p are vectorized."""
+    x = edutorch.randn(size)
+    x[:6] = edutorch.tensor([edutorch.nan, edutorch.inf, -edutorch.inf, -0.0, -1e-9, -200.0])
+    for function, name in [
+        (lambda x: edutorch.nn.functional.elu(x, 0.7) * 2, "expm1_nonpositive("),
+        (lambda x: edutorch.log1p(edutorch.exp(-abs(x))) * 2, "log1p_small("),
+    ]:
+        compiled = edutorch.compile(function)
+        compiled(x)
+        wait_for_all()
+        assert name in compiled.code
+        np.testing.assert_allclose(compiled(x).numpy(), function(x).numpy(), rtol=1e-6, atol=1e-37)
