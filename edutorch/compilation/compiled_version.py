@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,9 @@ from ..fx.traced_array import may_share_memory
 from ..utils._pytree import tree_unflatten
 from ..utils.process import hold_interrupts, release_interrupts
 from .entry_codegen import Entry
+from .fusion import MIN_THREADED_SIZE
 from .guards import Guards
+from .lowering import HOST_DECOMPOSITIONS
 
 __all__ = ["CompiledNode", "CompiledVersion"]
 
@@ -306,6 +309,17 @@ class CompiledVersion:
         return self.gradient_plan
 
 
+def is_pick(node: Any) -> bool:
+    """Whether a loss takes one element of each row of a large result, whose rule knows of it.
+
+    Eager's gradient has these elements alone; in a program it is a whole matrix.
+    """
+    whole = node.args[0] if node.target.op.name in HOST_DECOMPOSITIONS else None
+    op = getattr(getattr(whole, "target", None), "op", None)
+    is_large = op is not None and math.prod(whole.meta["shape"]) >= MIN_THREADED_SIZE
+    return is_large and op.takes_one_hot
+
+
 def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     """Whether calling the function computes the same at least as fast: it is one op, or views.
 
@@ -316,10 +330,12 @@ def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     if not hasattr(forward, "fused") or version.grads:  # an XLA program, or one of a user's backend
         return False, False
     nodes = [node for node in version.captured.graph.nodes if node.op == "call_function"]
-    ops = [node.target.op for node in nodes if hasattr(node.target, "op")]
+    ops = [node.target.op for node in nodes if hasattr(node.target, "op") and not is_pick(node)]
     computing = [op for op in ops if not (op.family.makes_view or op.family.makes_views)]
     if len(computing) > 1:
         return False, False
+    if len(ops) < sum(hasattr(node.target, "op") for node in nodes):
+        return True, False
     now, always = forward.is_small or forward.has_own_kernels(), forward.has_own_kernels(True)
     if backward is None or not backward.fused:
         return now, always

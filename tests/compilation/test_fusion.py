@@ -335,3 +335,15 @@ def test_functions_of_a_known_sign_are_part_of_a_kernel(size):
         wait_for_all()
         assert name in compiled.code
         np.testing.assert_allclose(compiled(x).numpy(), function(x).numpy(), rtol=1e-6, atol=1e-37)
+
+
+def test_a_loss_of_a_large_softmax_runs_as_it_is_written():
+    def function(x, y):
+        return edutorch.nn.functional.cross_entropy(x, y)
+
+    compiled = edutorch.compile(function)
+    for rows, runs_function in ((20, False), (300, True)):
+        x, y = edutorch.randn(rows, 200, requires_grad=True), edutorch.randint(0, 200, (rows,))
+        compiled(x, y)
+        assert compiled.entries[0].runs_function == runs_function
+        assert compiled(x, y).item() == pytest.approx(function(x, y).item(), rel=1e-5)
