@@ -26,6 +26,7 @@ from ..fx.graph import Graph
 from ..fx.traced_array import may_share_memory
 from ..utils._pytree import tree_unflatten
 from ..utils.process import hold_interrupts, release_interrupts
+from . import entry_codegen
 from .entry_codegen import Entry
 from .fusion import MIN_THREADED_SIZE
 from .guards import Guards
@@ -457,3 +458,6 @@ class CompiledNode(Node):
     def maker(self, index: int, array: Array) -> Node:
         """Return a new node for an output whose own was freed with its tensor."""
         return output_node(self, index, array)  # type: ignore[arg-type]
+
+
+vars(entry_codegen)["CompiledVersion"] = CompiledVersion  # its annotations name it
