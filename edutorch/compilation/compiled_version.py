@@ -321,6 +321,14 @@ def is_pick(node: Any) -> bool:
     return is_large and op.takes_one_hot
 
 
+def takes_table(node: Any) -> bool:
+    """Whether a node computes with an array that the function makes: a program keeps it."""
+    operands = [operand for operand in node.args if getattr(operand, "op", "") == "get_attr"]
+    return hasattr(node.target, "op") and any(
+        math.prod(operand.meta.get("shape", ())) > 1 for operand in operands
+    )
+
+
 def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     """Whether calling the function computes the same at least as fast: it is one op, or views.
 
@@ -333,10 +341,12 @@ def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     nodes = [node for node in version.captured.graph.nodes if node.op == "call_function"]
     ops = [node.target.op for node in nodes if hasattr(node.target, "op") and not is_pick(node)]
     computing = [op for op in ops if not (op.family.makes_view or op.family.makes_views)]
-    if len(computing) > 1:
+    if len(computing) > 1 or any(takes_table(node) for node in nodes):
         return False, False
     if len(ops) < sum(hasattr(node.target, "op") for node in nodes):
         return True, False
+    if any(op.name in HOST_DECOMPOSITIONS for op in computing):  # it reads one element a row
+        return True, True
     now, always = forward.is_small or forward.has_own_kernels(), forward.has_own_kernels(True)
     if backward is None or not backward.fused:
         return now, always

@@ -347,3 +347,11 @@ def test_a_loss_of_a_large_softmax_runs_as_it_is_written():
         compiled(x, y)
         assert compiled.entries[0].runs_function == runs_function
         assert compiled(x, y).item() == pytest.approx(function(x, y).item(), rel=1e-5)
+
+
+def test_a_table_that_the_function_makes_is_made_once():
+    x = edutorch.randn(60)
+    compiled = edutorch.compile(lambda x: x + edutorch.tensor([i**2.0 for i in range(60)]))
+    for _ in range(3):
+        assert compiled(x).tolist() == (x + edutorch.arange(60.0) ** 2).tolist()
+    assert not compiled.entries[0].runs_function
