@@ -69,6 +69,8 @@ def arguments() -> argparse.Namespace:
             part.add_argument("--only", nargs="+", metavar="KEY", default=argparse.SUPPRESS)
         if name in ("train", "chains", "compiled"):
             part.add_argument("--peers", nargs="+", metavar="PEER", help="see peers.py")
+        if name == "compiled":
+            part.add_argument("--calls", type=int, nargs="+", metavar="SIZE", help="single calls")
         if name == "overhead":
             part.add_argument("--sizes", type=int, nargs="+", default=[1, 64], choices=[1, 64])
         if name == "calls":
@@ -108,7 +110,13 @@ def settled(options: argparse.Namespace, name: str) -> argparse.Namespace:
     """Return the options of one part, with what was not said filled in."""
     from .peers import NAMES
 
-    defaults = {"only": None, "sizes": [1, 64], "rounds": ROUNDS.get(name, 0), "peers": None}
+    defaults = {
+        "only": None,
+        "sizes": [1, 64],
+        "rounds": ROUNDS.get(name, 0),
+        "peers": None,
+        "calls": None,
+    }
     filled = argparse.Namespace(**(defaults | vars(options)))
     # torch.compile runs a C++ compiler for minutes: it is timed where it is asked for.
     filled.peers = tuple(filled.peers or (name for name in NAMES if name != "torch.compile"))

@@ -27,6 +27,7 @@ from . import call_inputs, call_list, call_list_wide, report
 from .against import ROOT, Checkout
 from .apart import EAGER, SETTLING
 from .timing import Work, contest
+from .workloads import Change, same
 
 US = "edutorch"
 SIZES = (32, 512, 2048)
@@ -88,17 +89,26 @@ def parts(row: str) -> tuple[str, int, str]:
 # In the process of a library ---------------------------------------------------------------------
 
 
-def work_of(torch: ModuleType, row: str) -> Work:
-    """Return what a row times."""
+def work_of(torch: ModuleType, row: str, change: Change = same) -> Work:
+    """Return what a row times.
+
+    Args:
+        change: what is done to the call before, as a function of the tensors that it names.
+    """
     call, size, direction = parts(row)
     code = compile(call, call, "eval")
     requires_grad = call in BOTH
     scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "n": size}
-    for name in set(code.co_names) & call_inputs.NAMES:
+    names = sorted(set(code.co_names) & call_inputs.NAMES)
+    for name in names:
         scope[name] = call_inputs.tensor(torch, name, size, requires_grad)
+    if change is not same:
+        arguments = ", ".join(names)
+        scope["changed"] = change(eval(f"lambda {arguments}: {call}", dict(scope)))
+        call = f"changed({arguments})"
     if direction == "forward":
         return eval(f"lambda: {call}", scope)
-    result = eval(code, scope)
+    result = eval(code, dict(scope))
     leaves = call_inputs.LEAVES & set(code.co_names)
     start = "".join(f"    {name}.grad = None\n" for name in sorted(leaves))
     scope["gradient"] = torch.ones_like(result.detach())

@@ -4,6 +4,9 @@ Where JAX is installed, they are compiled by XLA, too. The steps are those of `w
 run eager and compiled, by edutorch and by PyTorch in a process of its own, whose compiler is only
 asked where `--peers torch.compile` says so: it takes minutes. Of a step that misses its goal it is
 shown how long its slowest parts take.
+
+With `--calls` it is the everyday calls of `call_list.py` instead, each as a function of its own,
+beside eager: what compiling costs where there is nothing to gain.
 """
 
 from __future__ import annotations
@@ -11,22 +14,26 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import re
+import statistics
 from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
-from . import report
+from . import calls, report
 from .apart import COMPILED_STEP, EAGER, Apart
 from .floors import floor, operations_of, products
 from .timing import Result, Work, contest
 from .train import two_digits
-from .workloads import WORKLOADS, Workload, same
+from .workloads import WORKLOADS, Change, Workload, same
 
 GOALS = {"scalars": 0.05, "mlp": 0.35, "wide": 0.4, "gpt64": 0.5, "lstm-ops": 0.5}
 """The ratio to PyTorch's eager mode that we hold ourselves to, by workload."""
 US, OURS, PEER, XLA = "edutorch", "compiled", "torch.compile", "by XLA"
 SLOWEST, STEPS = 8, 20
 """Of a step that misses its goal, so many parts are shown, timed in so many steps."""
+
+CHECKED_CALLS = 3
+"""So many times four calls are made before single calls are timed."""
 
 WARM = 4
 """The first call captures, and the others run what nothing has to be waited for any more."""
@@ -63,7 +70,9 @@ def warm(step: Work) -> Work:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Measure all steps and return the report."""
+    """Measure all steps, or single calls, and return the report."""
+    if options.calls:
+        return measure_calls(options)
     rows, missed = [], []
     for key, goal in GOALS.items():
         if options.only and key not in options.only:
@@ -84,6 +93,45 @@ def run(options: argparse.Namespace) -> str:
     head = ("ms", US, OURS, XLA, EAGER, PEER, "/ edutorch", "/ torch.compile", "/ PyTorch",
             "XLA / PyTorch", "floor", "goal")  # fmt: skip
     return "\n\n".join([report.table(head, rows), *missed])
+
+
+LIMIT = 1.03
+"""So much of eager's time a compiled call may take."""
+
+
+def measure_calls(options: argparse.Namespace) -> str:
+    """Time each everyday call compiled beside eager, and return those that take longer."""
+    import edutorch
+
+    ratios, lines = [], []
+    for row in calls.rows(tuple(options.calls), options.only):
+        steps = {US: warm_call(row, as_written), OURS: warm_call(row, edutorch.compile)}
+        result = contest(steps, options.rounds or 5, calls.SECONDS, calls.BUDGET)
+        ratios.append(result.ratio(OURS, US))
+        if ratios[-1] > LIMIT:
+            times = [f"{result.median(rival) * 1e6:.1f}" for rival in (US, OURS)]
+            lines.append([f"`{row.removeprefix('calls/')}`", *times, f"{ratios[-1]:.2f}"])
+    lines.sort(key=lambda line: -float(line[-1]))
+    head = ["call, µs", US, OURS, "/ edutorch"]
+    share = sum(ratio <= LIMIT for ratio in ratios) / len(ratios)
+    text = f"{len(ratios)} calls: median {statistics.median(ratios):.3f}, {share:.0%} <= {LIMIT}"
+    return f"{text}\n\n{report.table(head, lines)}"
+
+
+def as_written(function: Work) -> Work:
+    return function
+
+
+def warm_call(row: str, change: Change) -> Work:
+    """Return a call as a function, compiled or not, with its kernels, and with the checks over."""
+    import edutorch
+    from edutorch.compilation.kernel_cache import wait_for_all
+
+    step = calls.work_of(edutorch, row, change)
+    for _ in range(CHECKED_CALLS):
+        warm(step)
+    wait_for_all()
+    return warm(step)
 
 
 def slowest(name: str, step: Any) -> str:

@@ -171,6 +171,11 @@ class Compiled:
         self, leaves: list[Any], spec: TreeSpec, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run the function, and compile its captured graph for the next call."""
+        unsupported = [leaf for leaf in leaves if not can_be_guarded(leaf)]
+        if unsupported:
+            self.warn_once(unsupported_reason(unsupported[0]))
+            self.skip_checks(always=False)
+            return self.function(*args, **kwargs)
         self.same_calls = 0
         with self._lock:
             if self.entries:
@@ -179,11 +184,6 @@ class Compiled:
                 log.info("%s is captured again: %s", self.title, why)
             if self.count >= max_versions():
                 self.give_up()
-                return self.function(*args, **kwargs)
-            if any(not can_be_guarded(leaf) for leaf in leaves):
-                self.warn_once(
-                    unsupported_reason(next(leaf for leaf in leaves if not can_be_guarded(leaf)))
-                )
                 return self.function(*args, **kwargs)
             capturing_now = CaptureSession(self.function, args, kwargs)
             guards_before = [describe(leaf) for leaf in leaves]  # the function may change them

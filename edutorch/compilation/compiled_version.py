@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,8 +26,11 @@ from ..fx.graph import Graph
 from ..fx.traced_array import may_share_memory
 from ..utils._pytree import tree_unflatten
 from ..utils.process import hold_interrupts, release_interrupts
+from . import entry_codegen
 from .entry_codegen import Entry
+from .fusion import MIN_THREADED_SIZE
 from .guards import Guards
+from .lowering import HOST_DECOMPOSITIONS
 
 __all__ = ["CompiledNode", "CompiledVersion"]
 
@@ -306,6 +310,25 @@ class CompiledVersion:
         return self.gradient_plan
 
 
+def is_pick(node: Any) -> bool:
+    """Whether a loss takes one element of each row of a large result, whose rule knows of it.
+
+    Eager's gradient has these elements alone; in a program it is a whole matrix.
+    """
+    whole = node.args[0] if node.target.op.name in HOST_DECOMPOSITIONS else None
+    op = getattr(getattr(whole, "target", None), "op", None)
+    is_large = op is not None and math.prod(whole.meta["shape"]) >= MIN_THREADED_SIZE
+    return is_large and op.takes_one_hot
+
+
+def takes_table(node: Any) -> bool:
+    """Whether a node computes with an array that the function makes: a program keeps it."""
+    operands = [operand for operand in node.args if getattr(operand, "op", "") == "get_attr"]
+    return hasattr(node.target, "op") and any(
+        math.prod(operand.meta.get("shape", ())) > 1 for operand in operands
+    )
+
+
 def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     """Whether calling the function computes the same at least as fast: it is one op, or views.
 
@@ -316,14 +339,19 @@ def is_one_op(version: CompiledVersion) -> tuple[bool, bool]:
     if not hasattr(forward, "fused") or version.grads:  # an XLA program, or one of a user's backend
         return False, False
     nodes = [node for node in version.captured.graph.nodes if node.op == "call_function"]
-    ops = [node.target.op for node in nodes if hasattr(node.target, "op")]
+    ops = [node.target.op for node in nodes if hasattr(node.target, "op") and not is_pick(node)]
     computing = [op for op in ops if not (op.family.makes_view or op.family.makes_views)]
-    if len(computing) > 1:
+    if len(computing) > 1 or any(takes_table(node) for node in nodes):
         return False, False
+    if len(ops) < sum(hasattr(node.target, "op") for node in nodes):
+        return True, False
+    if any(op.name in HOST_DECOMPOSITIONS for op in computing):  # it reads one element a row
+        return True, True
     now, always = forward.is_small or forward.has_own_kernels(), forward.has_own_kernels(True)
     if backward is None or not backward.fused:
         return now, always
-    has_rules = all(
+    rule_nodes = [node for node in backward.graph.nodes if node.op == "call_function"]
+    has_rules = len(rule_nodes) == 1 or all(
         op.joint_vjp is not None or op.rule_slots.keys() >= op.rules.keys() for op in computing
     )
     return now and (has_rules or backward.is_small), always and has_rules
@@ -440,3 +468,6 @@ class CompiledNode(Node):
     def maker(self, index: int, array: Array) -> Node:
         """Return a new node for an output whose own was freed with its tensor."""
         return output_node(self, index, array)  # type: ignore[arg-type]
+
+
+vars(entry_codegen)["CompiledVersion"] = CompiledVersion  # its annotations name it

@@ -34,6 +34,7 @@ from .values import (
     Program,
     Value,
     contiguous_steps,
+    function_of_range,
     operands_of,
     topological_order,
 )
@@ -66,7 +67,8 @@ def fusion_obstacle(value: Value) -> str | None:
         # x ** 2 is x * x, so the slow `pow` is not called.
         if value.function == "power" and is_simple_power(value):
             return None
-        if not function.vector and value.size >= MIN_VECTOR_SIZE:
+        is_slow = not function.vector and function_of_range(value) is None
+        if is_slow and value.size >= MIN_VECTOR_SIZE:
             return f"{value.function} is not vectorized in kernels: NumPy is faster"
         # An empty array is not worth a kernel.
         return "no elements" if not value.size else None
@@ -396,7 +398,8 @@ def nodes_with_own_kernel(units: list[Unit]) -> set[Node]:
 
     That kernel knows more than the generated one of a reduction, or of the windows of a pooling:
     how to divide a long row, or other axes than the last ones. An elementwise op is the same in
-    both, but the generated kernel writes into planned memory.
+    both, but the generated kernel writes into planned memory; where NumPy would compute it, the own
+    kernel does, on all threads.
     """
     candidates: set[Node] = set()
     shared: set[Node | None] = set()
@@ -405,10 +408,16 @@ def nodes_with_own_kernel(units: list[Unit]) -> set[Node]:
         if len(nodes) > 1:
             shared |= nodes
         for value in unit.values:
-            is_more = value.kind == "reduce" or reads_own_views(value)
+            is_more = value.kind == "reduce" or reads_own_views(value) or is_numpy_loop(value, unit)
             if is_more and value.node is not None and has_own_kernel(value.node):
                 candidates.add(value.node)
     return candidates - shared
+
+
+def is_numpy_loop(value: Value, unit: Unit) -> bool:
+    """Whether NumPy would compute a function of many elements, on one thread."""
+    is_alone = value.kind == "element" and not isinstance(unit, Group)
+    return is_alone and not FUNCTIONS[value.function].vector and value.size >= MIN_THREADED_SIZE
 
 
 def reads_own_views(value: Value) -> bool:

@@ -34,7 +34,8 @@ from numpy import float32, float64, int64
 MODULES = {
     "exp": "vector_math", "exp_nonpositive": "vector_math", "log": "vector_math",
     "tanh": "vector_math", "erf": "vector_math", "total": "row_reduce", "row_max": "row_reduce",
-    "use_wide_vectors": "jit", "claim_range": "work_queue",
+    "expm1_nonpositive": "vector_math", "log1p_small": "vector_math", "use_wide_vectors": "jit",
+    "claim_range": "work_queue",
 }  # fmt: skip
 FORMULAS = {
     "gelu": ("gelu", "none"), "gelu_slope": ("gelu/input", "none"),

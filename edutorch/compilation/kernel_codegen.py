@@ -25,7 +25,7 @@ __all__ = ["kernel_text"]
 
 VECTOR_FUNCTIONS = {
     "exp", "exp_nonpositive", "log", "tanh", "erf", "logaddexp", "gelu", "gelu_slope", "gelu_tanh",
-    "gelu_tanh_slope",
+    "gelu_tanh_slope", "expm1_nonpositive", "log1p_small",
 }  # fmt: skip
 """Functions for which the widest registers pay."""
 

@@ -18,7 +18,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .fusion_groups import Group, compute_stages, is_aligned, merge_axes, steps_along
-from .values import FUNCTIONS, POWERS, Operand, Value, contiguous_steps, operands_of
+from .values import (
+    FUNCTIONS,
+    POWERS,
+    Operand,
+    Value,
+    contiguous_steps,
+    function_of_range,
+    operands_of,
+)
 
 __all__ = ["CHUNK", "ROWS", "KernelLayout", "KernelText"]
 
@@ -251,6 +259,9 @@ class KernelLayout:
         if value.function == "exp" and is_below_maximum(operands[0]):
             self.kernel.needs.add("exp_nonpositive")
             return f"exp_nonpositive({texts[0]})"
+        if special := function_of_range(value):
+            self.kernel.needs.add(special)
+            return f"{special}({texts[0]})"
         if value.function == "cast":
             if value.dtype == bool:  # as in NumPy: all but 0 is True, nan as well
                 return f"{texts[0]} != 0"

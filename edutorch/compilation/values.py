@@ -19,7 +19,8 @@ import numpy as np
 
 __all__ = [
     "CHEAP_FUNCTIONS", "FUNCTIONS", "POWERS", "REDUCTIONS", "Function", "Operand", "Program",
-    "Value", "contiguous_steps", "literal_text", "operands_of", "topological_order",
+    "Value", "contiguous_steps", "function_of_range", "literal_text", "operands_of",
+    "topological_order",
 ]  # fmt: skip
 
 Item = TypeVar("Item", bound=Hashable)
@@ -248,6 +249,7 @@ RESERVED = {
     "kernel", "max", "min", "sum", "first", "last", "empty", "sin", "cos", "log1p", "expm1", "exp2",
     "log2", "log10", "logaddexp", "power", "begin", "copysign", "atan2", "compiled", "chunk",
     "range", "row_max", "exp_nonpositive", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+    "expm1_nonpositive", "log1p_small",
 }  # fmt: skip
 
 
@@ -329,6 +331,37 @@ FUNCTIONS: dict[str, Function] = {
     "logaddexp": Function("logaddexp({0}, {1})", "logaddexp", costs=25),
     "uniform": Function("", vector=False, costs=40),  # by Philox, on devices: `fused_draws.py`
 }
+
+
+def function_of_range(value: Value) -> str | None:
+    """Return the vectorized function that does the same for what the operand may be, if any.
+
+    These are what is left of an elu, or of the logarithm of a sigmoid, where the sign is known.
+    """
+    x = value.operands[0] if value.kind == "element" else None
+    if not isinstance(x, Value):
+        return None
+    if value.function == "expm1" and is_never_positive(x):
+        return "expm1_nonpositive"
+    if value.function == "log1p" and x.function == "exp" and is_never_positive(x.operands[0]):
+        return "log1p_small"
+    return None
+
+
+def is_never_positive(x: Operand) -> bool:
+    """Whether a value is min(x, 0) or -|x|, or NaN."""
+    if not isinstance(x, Value):
+        return False
+    operands = [
+        operand.operands[0]
+        if isinstance(operand, Value) and operand.function == "fill"
+        else operand
+        for operand in x.operands
+    ]
+    if x.function == "minimum":
+        return any(not isinstance(operand, Value) and operand <= 0 for operand in operands)
+    inner = operands[0] if x.function == "negative" else None
+    return isinstance(inner, Value) and inner.function in ("absolute", "fabs")
 
 
 REDUCTIONS = {"sum": "total", "max": "largest", "min": "smallest"}

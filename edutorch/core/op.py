@@ -607,6 +607,6 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
 for _user in (
     apply, attach_to_tensor, call_codegen.call_source, backward_source, explain, graph.record,
     missing, push, reduced_dims, rule_on_device, widen, widens, wrap_views, choose_backend,
-    call_op_override,
+    call_op_override, attach_saved_members,
 ):  # fmt: skip
     sys.modules[_user.__module__].__dict__["Op"] = Op

@@ -319,3 +319,39 @@ def test_only_what_is_below_its_maximum_is_taken_for_it():
         with np.errstate(all="ignore"):
             expected = function(x).numpy()
             np.testing.assert_allclose(compiled(x).numpy(), expected, rtol=1e-5, atol=1e-37)
+
+
+@pytest.mark.parametrize("size", [300, 20_000])
+def test_functions_of_a_known_sign_are_part_of_a_kernel(size):
+    """With a minimum or an absolute value inside, expm1 and log1p are vectorized."""
+    x = edutorch.randn(size)
+    x[:6] = edutorch.tensor([edutorch.nan, edutorch.inf, -edutorch.inf, -0.0, -1e-9, -200.0])
+    for function, name in [
+        (lambda x: edutorch.nn.functional.elu(x, 0.7) * 2, "expm1_nonpositive("),
+        (lambda x: edutorch.log1p(edutorch.exp(-abs(x))) * 2, "log1p_small("),
+    ]:
+        compiled = edutorch.compile(function)
+        compiled(x)
+        wait_for_all()
+        assert name in compiled.code
+        np.testing.assert_allclose(compiled(x).numpy(), function(x).numpy(), rtol=1e-6, atol=1e-37)
+
+
+def test_a_loss_of_a_large_softmax_runs_as_it_is_written():
+    def function(x, y):
+        return edutorch.nn.functional.cross_entropy(x, y)
+
+    compiled = edutorch.compile(function)
+    for rows, runs_function in ((20, False), (300, True)):
+        x, y = edutorch.randn(rows, 200, requires_grad=True), edutorch.randint(0, 200, (rows,))
+        compiled(x, y)
+        assert compiled.entries[0].runs_function == runs_function
+        assert compiled(x, y).item() == pytest.approx(function(x, y).item(), rel=1e-5)
+
+
+def test_a_table_that_the_function_makes_is_made_once():
+    x = edutorch.randn(60)
+    compiled = edutorch.compile(lambda x: x + edutorch.tensor([i**2.0 for i in range(60)]))
+    for _ in range(3):
+        assert compiled(x).tolist() == (x + edutorch.arange(60.0) ** 2).tolist()
+    assert not compiled.entries[0].runs_function
