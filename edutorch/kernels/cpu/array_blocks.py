@@ -39,8 +39,8 @@ BLOCK = 1024
 """The elements of a buffer: 4 or 8 kB, of which four fit into an L1 cache."""
 
 MIN_ROW, MIN_SHORT_ROW = 192, 16
-"""With shorter rows, a block goes across several of them. The second is for loops of few operations:
-there the last elements of a row, fewer than a vector has, cost less than copying the row would."""
+"""With shorter rows, a block goes across several of them. The second is for loops of few
+operations, where the end of a row, less than a vector, costs less than a copy of it would."""
 
 MAX_INPUTS, MAX_SCALARS, MAX_DIMS = 4, 4, 12
 """The operands that an elementwise function may have, and its axes."""
