@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,10 +48,34 @@ NUMBER_TYPES = {int, float}
 # The parts of a call -----------------------------------------------------------------------------
 
 
-def result_like(arrays: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return an empty array of a shape, with axes in the order that NumPy would choose."""
+class Layout(NamedTuple):
+    """The shape of a result, and how it is in memory.
+
+    Attributes:
+        in_memory: its shape there, from the axis with the largest steps on.
+        axes: the axes of that one in the result's order; None if it is the same.
+    """
+
+    shape: tuple[int, ...]
+    in_memory: tuple[int, ...]
+    axes: tuple[int, ...] | None
+
+    def make(self, dtype: np.dtype[Any]) -> Any:
+        """Return an empty array."""
+        y = np.empty(self.in_memory, dtype)
+        return y if self.axes is None else y.transpose(self.axes)
+
+
+def result_layout(arrays: Sequence[Array]) -> Layout | None:
+    """Return the layout of a result as NumPy would choose it. None: a case for the definition."""
+    try:
+        shape = np.broadcast(*arrays).shape
+    except ValueError:  # the definition says it better
+        return None
+    if len(shape) > MAX_DIMS:
+        return None
     if all(array.flags.c_contiguous for array in arrays):
-        return np.empty(shape, dtype)
+        return Layout(shape, shape, None)
     strides = [
         (0,) * (len(shape) - array.ndim)
         + tuple(
@@ -68,8 +92,25 @@ def result_like(arrays: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype
             if steps and all(a <= b for a, b in steps) and any(a < b for a, b in steps):
                 position = index + 1
         order.insert(position, axis)
-    out = np.empty([shape[axis] for axis in order], dtype)
-    return out.transpose(np.argsort(order))
+    axes = None if order == sorted(order) else tuple(np.argsort(order).tolist())
+    return Layout(shape, tuple([shape[axis] for axis in order]), axes)
+
+
+LAYOUTS: dict[Any, Layout | None] = {}
+MAX_LAYOUTS = 4096
+"""The layouts that are kept, by the shapes and strides of the operands."""
+
+
+def empty_result(arrays: Sequence[Array], dtype: np.dtype[Any]) -> Any:
+    """Return an empty array for a result. None: a case for the definition."""
+    key = tuple([(array.shape, array.strides) for array in arrays])
+    try:
+        layout = LAYOUTS[key]
+    except KeyError:
+        if len(LAYOUTS) >= MAX_LAYOUTS:
+            LAYOUTS.clear()
+        layout = LAYOUTS[key] = result_layout(arrays)
+    return None if layout is None else layout.make(dtype)
 
 
 class Variants:
@@ -195,9 +236,10 @@ MAX_LINES = 64
 # The kernel of an op or a rule -------------------------------------------------------------------
 
 RUN = """
-def run({parameters}):
+def {run}({parameters}):
     if {not_arrays}:
-        return run_general(({names},), ({settings}))
+        return run_general({operands}, ({settings}))
+    {number_case}
     if {is_usual}:
         plan, scalars = plans.get(({dtypes},)), usual
     elif {is_free}:
@@ -205,7 +247,7 @@ def run({parameters}):
     else:
         plan = None
     if plan is None:
-        return run_general(({names},), ({settings}))
+        return run_general({operands}, ({settings}))
     shape = {first}.shape
     if {differs}:
         return run_plan(plan, ({names},), scalars)
@@ -221,15 +263,9 @@ def run({parameters}):
 
 def run_plan(plan: Plan, arrays: Sequence[Array], scalars: tuple[float, ...]) -> Any:
     """Compute with arrays that may broadcast, in any order of axes."""
-    shape = arrays[0].shape
-    if any(array.shape != shape for array in arrays):
-        try:
-            shape = np.broadcast(*arrays).shape
-        except ValueError:  # the definition says it better
-            return None
-    if len(shape) > MAX_DIMS:
+    y = empty_result(arrays, plan.dtype)
+    if y is None:
         return None
-    y = result_like(arrays, shape, plan.dtype)
     addresses = (*map(id, arrays), 0, 0, 0)[:MAX_INPUTS]
     parallel_for(run_blocks, y.size, plan.address, id(y), addresses, scalars)
     return y
@@ -254,7 +290,7 @@ def formula_kernel(key: str) -> Run:
         plan = variants.find((dtypes, case))
         if plan is None:
             return None
-        if NUMBER_LIKE not in names and None not in dtypes:
+        if None not in dtypes:
             if case is None:
                 plans[dtypes] = plan
             elif all(setting is FREE for setting in case):
@@ -268,6 +304,8 @@ def formula_kernel(key: str) -> Run:
         "run_blocks": run_blocks, "parallel_for": parallel_for,
         "MIN_PARALLEL": 2 * MIN_WORK_PER_THREAD, "usual": NO_SCALARS, "defaults": variants.defaults,
     }  # fmt: skip
+    if NUMBER_LIKE in names:
+        exec(run_text(variants, NUMBER_LIKE), scope)
     exec(run_text(variants), scope)
     if "reduction" in variants.settings:
         return reduction_kernel(variants, scope["run"])
@@ -360,18 +398,30 @@ def convert_kernel() -> Run:
     return run
 
 
-def run_text(variants: Variants) -> str:
-    """Return the text of a kernel's call: what most calls need is written out."""
-    names, settings = variants.names, variants.settings
+def run_text(variants: Variants, number: str = "") -> str:
+    """Return the text of a kernel's call: what most calls need is written out.
+
+    Args:
+        number: the operand that is one number; then the text is that of `run_number`.
+    """
+    settings = variants.settings
+    names = [name for name in variants.names if name != number]
     first, *others = names
     differs = [f"{name}.shape != shape and {name}.ndim" for name in others]
     differs += [f"not {first}.ndim"] if others else []
     differs += [f"not {name}.flags.c_contiguous" for name in names]
+    dtypes = [f"{name}.item()" if name == number else f"{name}.dtype" for name in variants.names]
+    parameters = ", ".join(variants.parameters)
+    has_number = NUMBER_LIKE in names
     return RUN.format(
-        parameters=", ".join(variants.parameters), names=", ".join(names), first=first,
+        run="run_number" if number else "run",
+        number_case=f"if not {NUMBER_LIKE}.ndim: return run_number({parameters})"
+        if has_number else "",
+        operands=f"({', '.join(variants.names)},)",
+        parameters=parameters, names=", ".join(names), first=first,
         settings="".join(f"{name}, " for name in settings),
         not_arrays=" or ".join(f"{name}.__class__ is not ndarray" for name in names),
-        dtypes=", ".join(f"{name}.dtype" for name in names),
+        dtypes=", ".join(dtypes),
         is_usual=f"({', '.join(settings)},) == defaults" if settings else "True",
         # x == x: a NaN cannot be an argument of the loop.
         is_free=" and ".join(f"{name}.__class__ is float and {name} == {name}" for name in settings)
