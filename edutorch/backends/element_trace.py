@@ -407,6 +407,19 @@ class ElementNamespace:
         return x.trace.record("rint", x)
 
     @staticmethod
+    def floor_divide(x: Element, y: Operand) -> Element:
+        """Record ⌊x / y⌋ as NumPy computes it: from the remainder, which is exact."""
+        xp = ElementNamespace
+        quotient = x / y
+        rest = xp.fmod(x, y)
+        whole = (x - rest) / y
+        whole = xp.where((rest != 0.0) & ((rest < 0.0) != (y < 0.0)), whole - 1.0, whole)
+        down = xp.floor(whole)
+        down = xp.where(whole - down > 0.5, down + 1.0, down)
+        down = xp.where(whole == 0.0, xp.copysign(0.0 * rest, quotient), down)
+        return xp.where(y == 0.0, quotient, down)
+
+    @staticmethod
     def reciprocal(x: Element) -> Element:
         """Record 1 / x."""
         return 1.0 / x

@@ -82,6 +82,8 @@ MAX_STREAMED = 3
 
 ALL_FORMS = (1 << (1 << (MAX_INPUTS + 1))) - 1
 
+RESULT = re.compile(r"(?<=    )result_elements = .*")
+
 REPAIRED = re.compile(r"\b(fmod|remainder)\((\w+), (\w+)\)")
 """Functions that are exact for nearly all arguments, and for which others do the rest."""
 
@@ -150,7 +152,7 @@ class Plan(NamedTuple):
 
 def make_plan(
     code: Code, names: Sequence[str], scalars: Sequence[str], computed_in: np.dtype[Any],
-    dtypes: Sequence[np.dtype[Any]], is_sum: bool = False,
+    dtypes: Sequence[np.dtype[Any]], is_sum: bool = False, in_place: bool = False,
 ) -> Plan | None:  # fmt: skip
     """Compile the loop of a formula, and what its operands need. None: a conversion is missing.
 
@@ -160,7 +162,10 @@ def make_plan(
         computed_in: float32 or float64.
         dtypes: those of the arrays, and then that of the result.
         is_sum: whether the results are added up.
+        in_place: whether the result takes the place of the first array.
     """
+    if in_place and REPAIRED.search("\n".join(code.lines)):
+        return None  # its second pass reads the array again
     casts: list[Any] = []
     in_loop = []  # conditions are bool there, too
     for index, dtype in enumerate(dtypes):
@@ -173,7 +178,10 @@ def make_plan(
     words = np.zeros(PLAN_WORDS, np.int64)
     loop = numpy_loop(code, names, in_loop)
     if loop is None:
-        loop = import_loop(loop_text(code, names, scalars, computed_in, in_loop))
+        text = loop_text(code, names, scalars, computed_in, in_loop)
+        if in_place:  # said in the loop, which is vectorized only where nothing may overlap
+            text = RESULT.sub(f"result_elements = {names[0]}_elements", text)
+        loop = import_loop(text)
     else:
         words[[IS_UFUNC, UFUNC_DATA]] = 1, loop.data
     words[IS_SUM] = is_sum

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import dtypes
-from ...backends.kernel_registry import Slot
+from ...backends.kernel_registry import Slot, slot_for
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
-from ...ops import conversion
+from ...ops import conversion, masking
 from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
 from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
 from .element_loops import Plan, conversion_plan, make_plan
@@ -120,12 +120,14 @@ class Variants:
         names: the arrays among the formula's parameters; `node` is not used by a kernel.
         settings, defaults: the names of its other parameters, and their usual values.
         is_sum: whether the loops' results are added up.
+        in_place: whether the result takes the place of the first array.
         free: the settings that are arguments of the loop; each value of the others has its own.
         slots: what has been asked for; None where there can be no loop.
     """
 
-    def __init__(self, key: str, is_sum: bool = False) -> None:
-        self.key, self.formula, self.is_sum = key, formula_of(key), is_sum
+    def __init__(self, key: str, is_sum: bool = False, in_place: bool = False) -> None:
+        self.key, self.formula = key, formula_of(key)
+        self.is_sum, self.in_place = is_sum, in_place
         self.names = tuple(name for name in self.formula.arrays if name != "node")
         self.parameters = (*self.formula.arrays, *self.formula.settings)
         self.settings = self.formula.settings
@@ -192,7 +194,10 @@ class Variants:
         if len(code.operations) > 1 and SCALAR & {*code.operations} and has_avx512():
             return False
         operands = (*arrays.values(), result)
-        return make_plan(code, tuple(arrays), scalars, computed_in, operands, self.is_sum) or False
+        plan = make_plan(
+            code, tuple(arrays), scalars, computed_in, operands, self.is_sum, self.in_place
+        )
+        return plan or False
 
     def case_of(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return these settings as part of a case: those that are free as `FREE`."""
@@ -307,10 +312,42 @@ def formula_kernel(key: str) -> Run:
     if NUMBER_LIKE in names:
         exec(run_text(variants, NUMBER_LIKE), scope)
     exec(run_text(variants), scope)
-    if "reduction" in variants.settings:
-        return reduction_kernel(variants, scope["run"])
     run: Run = scope["run"]
+    if "reduction" in variants.settings:
+        return reduction_kernel(variants, run)
+    if "/" not in key:
+        run.into = into_kernel(key)  # type: ignore[attr-defined]
     return run
+
+
+def into_kernel(key: str) -> Callable[[Array, Sequence[Any]], bool]:
+    """Make the kernel of an op in place: it returns whether it has written the result."""
+    variants = Variants(key, in_place=True)
+    names, plans = variants.names, dict[Any, Plan]()
+
+    def run_into(target: Array, others: Sequence[Any]) -> bool:
+        operands = as_arrays((target, *others, *[None] * (len(names) - 1 - len(others))))
+        if operands is None or any(may_overlap(target, operand) for operand in operands[1:]):
+            return False
+        dtypes = tuple(map(operand_dtype, names, operands))
+        plan = plans.get(dtypes) or variants.find((dtypes, None))
+        if plan is None or plan.dtype != target.dtype:
+            return False
+        plans[dtypes] = plan
+        arrays = [array for array, dtype in zip(operands, dtypes, strict=True) if is_dtype(dtype)]
+        addresses = (*map(id, arrays), 0, 0, 0)[:MAX_INPUTS]
+        parallel_for(run_blocks, target.size, plan.address, id(target), addresses, NO_SCALARS)
+        return True
+
+    return run_into
+
+
+def may_overlap(target: Array, operand: Array | None) -> bool:
+    """Whether elements of an operand may be overwritten before they are read."""
+    if operand is None or not np.may_share_memory(target, operand):
+        return False
+    is_same = target.shape == operand.shape and target.strides == operand.strides
+    return not is_same or target.ctypes.data != operand.ctypes.data
 
 
 def compile_usual(key: str) -> None:
@@ -371,6 +408,23 @@ def run_sum(
         run_blocks, totals.size, plan.address, id(first), addresses, scalars, work=first.size
     )
     return np.add.reduce(totals)
+
+
+@masking.masked_fill.kernel("cpu", min_size=4096)
+def masked_fill_kernel() -> Run:
+    """Make the kernel of `masked_fill`: a choice by a mask, whose operands broadcast."""
+    choose = slot_for(masking.where.op)
+    assert choose is not None
+
+    def run(input: Array, mask: Any, value: Any) -> Any:
+        mask = getattr(mask, "_array", mask)
+        if mask.__class__ is not np.ndarray or mask.dtype != np.bool_ or getattr(value, "ndim", 0):
+            return None
+        if input.dtype not in LOOP_DTYPES:
+            return None
+        return choose(mask, conversion.scalar_array(np, "masked_fill", input, value, ""), input)
+
+    return run
 
 
 @conversion.convert_dtype.kernel("cpu", min_size=2048)
