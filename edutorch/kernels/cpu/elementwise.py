@@ -25,7 +25,7 @@ from ...backends.kernel_registry import Slot, slot_for
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
-from ...ops import conversion, masking
+from ...ops import arithmetic, conversion, masking, products
 from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
 from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
 from .element_loops import Plan, conversion_plan, make_plan
@@ -326,15 +326,32 @@ def into_kernel(key: str) -> Callable[[Array, Sequence[Any]], bool]:
     names, plans = variants.names, dict[Any, Plan]()
 
     def run_into(target: Array, others: Sequence[Any]) -> bool:
+        key, operands = [target.dtype], [target]
+        for other in others:
+            if other.__class__ is not np.ndarray:
+                other = np.asarray(other, target.dtype)
+            elif (other.base is not None or target.base is not None) and may_overlap(target, other):
+                return False  # (arrays that own their memory have none in common)
+            key.append(other.dtype)
+            operands.append(other)
+        plan = plans.get(tuple(key))
+        if plan is None:
+            return run_general(target, others)
+        addresses = (*map(id, operands), 0, 0, 0)[:MAX_INPUTS]
+        parallel_for(run_blocks, target.size, plan.address, id(target), addresses, NO_SCALARS)
+        return True
+
+    def run_general(target: Array, others: Sequence[Any]) -> bool:
         operands = as_arrays((target, *others, *[None] * (len(names) - 1 - len(others))))
-        if operands is None or any(may_overlap(target, operand) for operand in operands[1:]):
+        if operands is None:
             return False
         dtypes = tuple(map(operand_dtype, names, operands))
-        plan = plans.get(dtypes) or variants.find((dtypes, None))
+        plan = variants.find((dtypes, None))
         if plan is None or plan.dtype != target.dtype:
             return False
-        plans[dtypes] = plan
         arrays = [array for array, dtype in zip(operands, dtypes, strict=True) if is_dtype(dtype)]
+        if len(arrays) == len(names) and NUMBER_LIKE not in names:
+            plans[dtypes] = plan
         addresses = (*map(id, arrays), 0, 0, 0)[:MAX_INPUTS]
         parallel_for(run_blocks, target.size, plan.address, id(target), addresses, NO_SCALARS)
         return True
@@ -342,9 +359,9 @@ def into_kernel(key: str) -> Callable[[Array, Sequence[Any]], bool]:
     return run_into
 
 
-def may_overlap(target: Array, operand: Array | None) -> bool:
+def may_overlap(target: Array, operand: Array) -> bool:
     """Whether elements of an operand may be overwritten before they are read."""
-    if operand is None or not np.may_share_memory(target, operand):
+    if not np.may_share_memory(target, operand):
         return False
     is_same = target.shape == operand.shape and target.strides == operand.strides
     return not is_same or target.ctypes.data != operand.ctypes.data
@@ -423,6 +440,23 @@ def masked_fill_kernel() -> Run:
         if input.dtype not in LOOP_DTYPES:
             return None
         return choose(mask, conversion.scalar_array(np, "masked_fill", input, value, ""), input)
+
+    return run
+
+
+@products.outer.kernel("cpu", min_size=256)
+def outer_kernel() -> Run:
+    """Make the kernel of `outer`: a product that broadcasts."""
+    multiply = slot_for(arithmetic.mul.op)
+    assert multiply is not None
+
+    def run(input: Array, vec2: Array) -> Any:
+        is_large = input.size * vec2.size >= multiply.min_size
+        if not is_large or not input.__class__ is vec2.__class__ is np.ndarray:
+            return None
+        if multiply.run is None:
+            multiply.request()
+        return multiply.run and multiply.run(input[:, None], vec2[None])
 
     return run
 
