@@ -305,7 +305,7 @@ def numpy_loop(
 # Conversions -------------------------------------------------------------------------------------
 
 SOURCES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")
-TARGETS = ("float32", "float64", "bool")
+TARGETS = ("float32", "float64", "bool", "int32", "int64")
 
 
 def conversion(source: np.dtype[Any], target: np.dtype[Any]) -> Any:
