@@ -303,8 +303,13 @@ class Element:
 
     def __pow__(self, exponent: Operand) -> Element:
         """Record the square as a product, as NumPy computes it, and any other power."""
-        if exponent.__class__ is not Element and exponent in (1, 2):
-            return self * self if exponent == 2 else self
+        if exponent.__class__ is not Element and exponent in (-1, -0.5, 1, 2):
+            if exponent > 0:
+                return self * self if exponent == 2 else self
+            if exponent == -1:
+                return 1.0 / self
+            root = self.trace.record("sqrt", self + 0.0)  # of -0.0 the power is inf, not -inf
+            return ElementNamespace.where(self == -math.inf, 0.0, 1.0 / root)
         return self.trace.record("power", self, exponent)
 
     @property

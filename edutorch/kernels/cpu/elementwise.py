@@ -242,9 +242,9 @@ MAX_LINES = 64
 
 RUN = """
 def {run}({parameters}):
+    {number_case}
     if {not_arrays}:
         return run_general({operands}, ({settings}))
-    {number_case}
     if {is_usual}:
         plan, scalars = plans.get(({dtypes},)), usual
     elif {is_free}:
@@ -264,6 +264,8 @@ def {run}({parameters}):
         parallel_for(run_blocks, size, plan.address, id(result_), ({addresses}), scalars)
     return result_
 """
+
+NUMBER_CASE = "if not getattr({name}, 'ndim', 0): return run_number({arguments})"
 
 
 def run_plan(plan: Plan, arrays: Sequence[Array], scalars: tuple[float, ...]) -> Any:
@@ -490,7 +492,7 @@ def run_text(variants: Variants, number: str = "") -> str:
     """Return the text of a kernel's call: what most calls need is written out.
 
     Args:
-        number: the operand that is one number; then the text is that of `run_number`.
+        number: the operand that is one number of Python's; then the text is that of `run_number`.
     """
     settings = variants.settings
     names = [name for name in variants.names if name != number]
@@ -498,13 +500,15 @@ def run_text(variants: Variants, number: str = "") -> str:
     differs = [f"{name}.shape != shape and {name}.ndim" for name in others]
     differs += [f"not {first}.ndim"] if others else []
     differs += [f"not {name}.flags.c_contiguous" for name in names]
-    dtypes = [f"{name}.item()" if name == number else f"{name}.dtype" for name in variants.names]
+    dtypes = [name if name == number else f"{name}.dtype" for name in variants.names]
     parameters = ", ".join(variants.parameters)
-    has_number = NUMBER_LIKE in names
+    value = f"{NUMBER_LIKE}.item() if {NUMBER_LIKE}.__class__ is ndarray else {NUMBER_LIKE}"
+    number_case = NUMBER_CASE.format(
+        name=NUMBER_LIKE, arguments=parameters.replace(NUMBER_LIKE, value)
+    )
     return RUN.format(
         run="run_number" if number else "run",
-        number_case=f"if not {NUMBER_LIKE}.ndim: return run_number({parameters})"
-        if has_number else "",
+        number_case=number_case if NUMBER_LIKE in names else "",
         operands=f"({', '.join(variants.names)},)",
         parameters=parameters, names=", ".join(names), first=first,
         settings="".join(f"{name}, " for name in settings),
