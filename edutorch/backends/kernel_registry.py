@@ -20,6 +20,7 @@ that device (`run_on_device`), and only once there is such a device (`activate`)
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import sys
@@ -170,7 +171,9 @@ class GeneratedSlot(Slot):
         """Compute by the kernel. None: it is not ready, does not pay, or the case is another."""
         if not self.is_estimated:
             self.request()  # which estimates it
-        if not any(getattr(value, "size", 0) >= self.min_size for value in arguments):
+        # The result of arrays that broadcast may be as large as the product of their sizes.
+        sizes = [value.size for value in arguments if hasattr(value, "size")]
+        if math.prod(sizes) < self.min_size:
             return None
         return super().__call__(*arguments)
 
@@ -179,7 +182,8 @@ class GeneratedSlot(Slot):
         tests = [f"{first}.size >= {name}.min_size"]
         for other in others:
             tests += [f"{other}.size >= {name}.min_size"]
-            tests += [f"{other}.ndim and {other}.shape != {first}.shape"]
+            is_worth = f"{first}.size * {other}.size >= {name}.min_size"
+            tests += [f"{is_worth} and {other}.shape != {first}.shape"]
         worth = " or ".join(tests)
         return f"{first}.size >= {MIN_GENERATED_SIZE} and ({worth})" if others else worth
 
