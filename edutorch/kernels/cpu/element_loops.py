@@ -367,9 +367,10 @@ def float_to_bfloat16(value):
     """The bits of a float32, rounded to a bfloat16: halves to even."""
     bits = np.float32(value).view(np.uint32)
     odd = np.uint32((bits >> np.uint32(16)) & np.uint32(1))
-    rounded = np.uint32(np.uint32(bits + np.uint32(0x7FFF) + odd) >> np.uint32(16))
-    nan = np.uint32(np.uint32(bits >> np.uint32(16)) | np.uint32(0x40))
-    return np.uint16(rounded if value == value else nan)
+    rounded = np.uint32(bits + np.uint32(0x7FFF) + odd)
+    nan = np.uint32(bits | np.uint32(0x400000))
+    # The choice before the shift: of 16 bits, it would not be vectorized.
+    return np.uint16(np.uint32(rounded if value == value else nan) >> np.uint32(16))
 
 
 @njit
