@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_kn
 from .element_loops import Plan, conversion_plan, make_plan
 from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
 from .parallel import MIN_WORK_PER_THREAD, parallel_for
+from .result_layout import empty_result
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
@@ -45,72 +46,7 @@ LOOP_DTYPES = {np.dtype("float32"), np.dtype("float64")}
 NUMBER_TYPES = {int, float}
 
 
-# The parts of a call -----------------------------------------------------------------------------
-
-
-class Layout(NamedTuple):
-    """The shape of a result, and how it is in memory.
-
-    Attributes:
-        in_memory: its shape there, from the axis with the largest steps on.
-        axes: the axes of that one in the result's order; None if it is the same.
-    """
-
-    shape: tuple[int, ...]
-    in_memory: tuple[int, ...]
-    axes: tuple[int, ...] | None
-
-    def make(self, dtype: np.dtype[Any]) -> Any:
-        """Return an empty array."""
-        y = np.empty(self.in_memory, dtype)
-        return y if self.axes is None else y.transpose(self.axes)
-
-
-def result_layout(arrays: Sequence[Array]) -> Layout | None:
-    """Return the layout of a result as NumPy would choose it. None: a case for the definition."""
-    try:
-        shape = np.broadcast(*arrays).shape
-    except ValueError:  # the definition says it better
-        return None
-    if len(shape) > MAX_DIMS:
-        return None
-    if all(array.flags.c_contiguous for array in arrays):
-        return Layout(shape, shape, None)
-    strides = [
-        (0,) * (len(shape) - array.ndim)
-        + tuple(
-            0 if n == 1 else abs(step) for n, step in zip(array.shape, array.strides, strict=True)
-        )
-        for array in arrays
-    ]
-    order: list[int] = []
-    for axis in reversed(range(len(shape))):
-        # Sorted by insertion, as by NumPy's iterator: an axis passes those that it is outside of.
-        position = 0
-        for index, other in enumerate(order):
-            steps = [(own[axis], own[other]) for own in strides if own[axis] and own[other]]
-            if steps and all(a <= b for a, b in steps) and any(a < b for a, b in steps):
-                position = index + 1
-        order.insert(position, axis)
-    axes = None if order == sorted(order) else tuple(np.argsort(order).tolist())
-    return Layout(shape, tuple([shape[axis] for axis in order]), axes)
-
-
-LAYOUTS: dict[Any, Layout | None] = {}
-MAX_LAYOUTS = 4096
-"""The layouts that are kept, by the shapes and strides of the operands."""
-
-
-def empty_result(arrays: Sequence[Array], dtype: np.dtype[Any]) -> Any:
-    """Return an empty array for a result. None: a case for the definition."""
-    key = tuple([(array.shape, array.strides) for array in arrays])
-    try:
-        layout = LAYOUTS[key]
-    except KeyError:
-        if len(LAYOUTS) >= MAX_LAYOUTS:
-            LAYOUTS.clear()
-        layout = LAYOUTS[key] = result_layout(arrays)
-    return None if layout is None else layout.make(dtype)
+# The loops of a formula ------------------------------------------------------------------------
 
 
 class Variants:
