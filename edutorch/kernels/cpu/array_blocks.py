@@ -300,13 +300,14 @@ def plan_walk(plan, walk, arrays, count):
     """Set how a walk goes: with as few axes as possible, by rows or across them."""
     shape, itemsize = walk + 8 * SHAPE_PART, load(plan + 8 * ITEMSIZE)
     dims = describe(arrays, count, shape, walk + 8 * OPERAND_PART)
-    inner, all_dense = load(shape + 8 * (dims - 1)), True
+    inner, all_dense, has_cast = load(shape + 8 * (dims - 1)), True, False
     for k in range(count):
         operand = walk + 8 * (OPERAND_PART + k * WIDTH)
         size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
         is_direct = cast == 0 and is_dense(operand, shape, dims, size)
+        has_cast |= cast != 0
         all_dense &= is_direct or (k > 0 and is_constant(operand, dims))
-    is_short = load(plan + 8 * CONSTANTS) != 0 and load(plan + 8 * IS_UFUNC) == 0
+    is_short = load(plan + 8 * CONSTANTS) != 0 and load(plan + 8 * IS_UFUNC) == 0 and not has_cast
     by_rows, buffers = not all_dense and inner >= (MIN_SHORT_ROW if is_short else MIN_ROW), False
     constants = chosen_constants(plan, walk, count, dims, by_rows)
     for k in range(count):
