@@ -10,6 +10,9 @@ A, B = some(2, 3), some(2, 3, low=-1.9, high=2.3, seed=1)
 # Elementwise -------------------------------------------------------------------------------------
 
 CASES["leaky_relu_forward"] = [{"input": A}, {"input": A, "negative_slope": 0.3}]
+CASES["prelu_forward"] = [
+    {"input": A, "weight": some(3, seed=2)}, {"input": A, "weight": some(1, seed=3)},
+]
 CASES["elu_forward"] = [{"input": A}, {"input": A, "alpha": 0.5}]
 CASES["silu_forward"] = [{"input": A}]
 CASES["mish_forward"] = [{"input": A}]

@@ -68,7 +68,8 @@ NO_TEXT = {"dtype", "device", "source", "layout", "keepdim", "accumulate", "sett
 CALLED_BY_OPS = set(INTERNAL) | {
     "index_put_forward", "to_device", "convert_dtype", "view_dtype", "getitem", "setitem",
     "vector_norm",
-    "bce_with_logits_forward", "bce_with_logits_grad", "bce_forward", "minmax_dim", "sort_forward",
+    "bce_with_logits_forward", "bce_with_logits_grad", "bce_forward", "prelu_forward", "minmax_dim",
+    "sort_forward",
     "as_strided", "as_strided_scatter", "ldl_factor_forward", "ldl_solve_forward",
     "slogdet_forward", "lu_factor_forward",
     "ctc_loss_forward", "unfold_forward", "fold_forward", "constant_pad", "conv_nd",

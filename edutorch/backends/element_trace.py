@@ -303,8 +303,13 @@ class Element:
 
     def __pow__(self, exponent: Operand) -> Element:
         """Record the square as a product, as NumPy computes it, and any other power."""
-        if exponent.__class__ is not Element and exponent in (1, 2):
-            return self * self if exponent == 2 else self
+        if exponent.__class__ is not Element and exponent in (-1, -0.5, 1, 2):
+            if exponent > 0:
+                return self * self if exponent == 2 else self
+            if exponent == -1:
+                return 1.0 / self
+            root = self.trace.record("sqrt", self + 0.0)  # of -0.0 the power is inf, not -inf
+            return ElementNamespace.where(self == -math.inf, 0.0, 1.0 / root)
         return self.trace.record("power", self, exponent)
 
     @property
@@ -405,6 +410,19 @@ class ElementNamespace:
         if decimals:
             raise TypeError("only whole numbers")
         return x.trace.record("rint", x)
+
+    @staticmethod
+    def floor_divide(x: Element, y: Operand) -> Element:
+        """Record ⌊x / y⌋ as NumPy computes it: from the remainder, which is exact."""
+        xp = ElementNamespace
+        quotient = x / y
+        rest = xp.fmod(x, y)
+        whole = (x - rest) / y
+        whole = xp.where((rest != 0.0) & ((rest < 0.0) != (y < 0.0)), whole - 1.0, whole)
+        down = xp.floor(whole)
+        down = xp.where(whole - down > 0.5, down + 1.0, down)
+        down = xp.where(whole == 0.0, xp.copysign(0.0 * rest, quotient), down)
+        return xp.where(y == 0.0, quotient, down)
 
     @staticmethod
     def reciprocal(x: Element) -> Element:

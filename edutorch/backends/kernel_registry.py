@@ -180,7 +180,8 @@ class GeneratedSlot(Slot):
         tests = [f"{first}.size >= {name}.min_size"]
         for other in others:
             tests += [f"{other}.size >= {name}.min_size"]
-            tests += [f"{other}.ndim and {other}.shape != {first}.shape"]
+            is_worth = f"{first}.size * {other}.size >= {name}.min_size"
+            tests += [f"{is_worth} and {other}.shape != {first}.shape"]
         worth = " or ".join(tests)
         return f"{first}.size >= {MIN_GENERATED_SIZE} and ({worth})" if others else worth
 

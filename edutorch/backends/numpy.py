@@ -16,7 +16,7 @@ from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
 FILL, COUNT_UP = slot("FILL"), slot("COUNT_UP")
-TAKE_AT, COPY = slot("TAKE_AT"), slot("COPY")
+TAKE_AT, COPY, COPY_INTO = slot("TAKE_AT"), slot("COPY"), slot("COPY_INTO")
 ROW_STATISTICS = slot("ROW_STATISTICS")
 
 Array = Annotated[Any, "Array"]

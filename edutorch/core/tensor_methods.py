@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,8 @@ import numpy
 from numpy import ndarray
 
 from .. import backends, dtypes
-from ..backends.numpy import Array
-from ..errors import DTypeError, GradientError, ShapeError
+from ..backends.numpy import COPY_INTO, Array
+from ..errors import CodeLocation, DTypeError, GradientError, ShapeError
 from ..modes import DEFAULT, NO_GRAD, current, override_modes
 from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
@@ -151,8 +152,9 @@ def in_place(op: Op) -> Callable[..., Tensor]:
     ufunc = UFUNCS.get(op.name)
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if is_plain_write(self, (*args, *kwargs.values())):
-            if ufunc is not None and not kwargs and wrote_directly(ufunc, self, args):
+        if is_plain_write(self, (*args, *kwargs.values()) if kwargs else args):
+            if not kwargs and wrote_directly(op, ufunc, self, args):
+                self._bump(location_of(sys._getframe(1)))
                 return self
             result = op.function(self, *args, **kwargs)._array
             have = self._array
@@ -191,32 +193,58 @@ LARGE = 1e38
 WRITTEN_DIRECTLY = {numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)}
 
 
-def wrote_directly(ufunc: numpy.ufunc, target: Tensor, args: tuple[Any, ...]) -> bool:
-    """Write `target = ufunc(target, other)` in one pass, if the result surely fits.
+def wrote_directly(
+    op: Op, ufunc: numpy.ufunc | None, target: Tensor, args: tuple[Any, ...]
+) -> bool:
+    """Write `target = op(target, …)` in one pass, if the result surely fits.
 
     The write is a plain one: see `is_plain_write`.
     """
     array = target._array
     flags = array.flags
     # Elements of memory without gaps have a location each; those of other views may share one.
-    if len(args) != 1 or array.dtype not in WRITTEN_DIRECTLY or not flags.forc:
+    if array.dtype not in WRITTEN_DIRECTLY or not flags.forc or not flags.writeable:
         return False
-    other: Any = args[0]
-    if other.__class__ in PLAIN_TENSORS:
-        other = other._array
-        if other.__class__ is not ndarray or other.dtype is not array.dtype:
+    others = []
+    for other in args:
+        if other.__class__ in PLAIN_TENSORS:
+            other = other._array
+            if other.__class__ is not ndarray or other.dtype is not array.dtype:
+                return False
+            if other.shape != array.shape and not broadcasts_to(other.shape, array.shape):
+                return False
+        elif other.__class__ not in NUMBER_TYPES or not abs(other) < LARGE:
             return False
-        if other.shape != array.shape:
-            return False
-    elif other.__class__ is not float or not abs(other) < LARGE:
+        others.append(other)
+    slot = op.slot
+    if slot is not None and array.size >= slot.min_size and len(others) < len(op.inputs):
+        if slot.run is None:
+            slot.request()
+        into = getattr(slot.run, "into", None)
+        if into is not None and into(array, others):
+            return True
+    if ufunc is None or len(others) != 1:
         return False
-    if not flags.writeable:
-        return False
-    ufunc(array, other, array)
-    target._bump()
+    ufunc(array, others[0], array)
     return True
 
 
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Return True if an array of a shape can be expanded to another one."""
+    sizes = target[len(target) - len(shape) :]
+    return len(shape) <= len(target) and all(
+        size in (1, wanted) for size, wanted in zip(shape, sizes, strict=True)
+    )
+
+
+def location_of(frame: Any) -> CodeLocation | None:
+    """Return the location of a call that is the user's; None if it is one of edutorch's."""
+    if frame.f_globals.get("__name__", "").startswith("edutorch."):
+        return None
+    return frame.f_code, frame.f_lasti
+
+
+NUMBER_TYPES = {int, float}
 SIMPLE = {int, float, bool, str, type(None)}
 
 
@@ -298,7 +326,9 @@ def write(target: Tensor, name: str, values: Array, index: Index = ..., part: Ar
     if not on_host and not backends.of(array).checks_access:
         refuse_overlap(target, name, array, index)
     try:
-        if on_host or not backends.switched_cards:
+        if on_host and index is ... and copied(array, values):
+            pass
+        elif on_host or not backends.switched_cards:
             array[index] = values
         else:
             backends.of(array).on_card(operator.setitem, array, index, values)
@@ -310,6 +340,15 @@ def write(target: Tensor, name: str, values: Array, index: Index = ..., part: Ar
         target._bump()
     else:
         writes_of(target).bump(None, array, region_index(index))
+
+
+def copied(array: Array, values: Array) -> bool:
+    """Copy values into a large array by a kernel; return False where that cannot be."""
+    if array.size < COPY_INTO.min_size or values.__class__ is not ndarray:
+        return False
+    if values.dtype is not array.dtype or values.shape != array.shape or not array.flags.writeable:
+        return False
+    return not numpy.may_share_memory(array, values) and COPY_INTO(array, values) is not None
 
 
 def refuse_overlap(target: Tensor, name: str, array: Array, index: Index) -> None:

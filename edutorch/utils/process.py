@@ -18,10 +18,12 @@ often.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from _signal import getsignal as _getsignal  # without the conversions, which take 3 µs each
 from _signal import signal as _signal
 from collections import deque
@@ -153,6 +155,10 @@ START_SECONDS = 0.1
 """An idle worker begins so long after a job was submitted. It computes in Python, and each NumPy
 call of the program that submitted it would wait for the GIL; until then its own call is done."""
 
+NEXT_SECONDS, IDLE_SECONDS = 0.005, 1.0
+"""A worker that has been idle for less than the second begins after the first: a kernel takes three
+jobs, each submitted by a call that needs the one before."""
+
 
 class BackgroundWorker:
     """A background thread that runs jobs in order, so that nobody waits.
@@ -210,18 +216,18 @@ class BackgroundWorker:
                 self._thread.start()
 
     def _run(self) -> None:
-        is_idle = True
+        last = -math.inf
         while True:
-            if is_idle or not self._available.acquire(blocking=False):
+            if last < 0 or not self._available.acquire(blocking=False):
                 self._available.acquire()
-                self._hurry.wait(START_SECONDS)
-            is_idle = False
+                is_idle = time.monotonic() - last > IDLE_SECONDS
+                self._hurry.wait(START_SECONDS if is_idle else NEXT_SECONDS)
             self._busy = True
             try:
                 self._jobs[0]()
             finally:
                 self._jobs.popleft()
-                self._busy = False
+                self._busy, last = False, time.monotonic()
 
 
 compiler = BackgroundWorker("edutorch-kernels")

@@ -251,7 +251,8 @@ def test_what_is_only_handed_through_keeps_its_name():
 # Names of PyTorch's C++ functions that are no public functions.
 OF_PYTORCH = set(
     "ToCopy Slice FftC2C FftR2C FftC2R Im2Col Col2Im ScaledDotProductFlashAttentionForCpu "
-    "MaxPool2DWithIndices Convolution CopySlices AvgPool2D SparseAddmm SparseSampledAddmm".split()
+    "MaxPool2DWithIndices Convolution CopySlices AvgPool2D SparseAddmm SparseSampledAddmm "
+    "PreluKernel".split()
 )
 PARTS_OF_VMAP = {"Batched", "Unbatched"}
 

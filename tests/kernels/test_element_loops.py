@@ -18,10 +18,22 @@ KERNELS = {
     "lt": (), "addcmul": (1,), "addcmul/tensor1": (0.5,), "lerp": (), "fmod": (), "remainder": (),
     "hypot": (), "hypot/input": (), "maximum/input": (), "clamp": (), "where": (), "logaddexp": (),
     "atan2": (), "pow": (), "sin": (), "sign": (), "round": (0,), "fmax": (), "div/other": (None,),
+    "floor_divide": (),
 }  # fmt: skip
 """Conditions, settings, three operands, rules, NumPy's own loops, operands that are bool."""
 
-ONE_STEP = {"lt", "fmod", "remainder", "hypot", "logaddexp", "atan2", "pow", "sin", "round"}
+ONE_STEP = {
+    "floor_divide",
+    "lt",
+    "fmod",
+    "remainder",
+    "hypot",
+    "logaddexp",
+    "atan2",
+    "pow",
+    "sin",
+    "round",
+}
 """One function of NumPy's, which chooses the order of axes; of several, each one chooses."""
 
 MODERATE = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -2.5, 0.5]
@@ -134,3 +146,28 @@ def test_every_elementwise_op_has_a_slot_and_most_have_a_formula():
 def test_a_formula_that_cannot_be_traced_is_left_to_the_definition():
     assert worthwhile_size("gcd") == NEVER
     assert elementwise.Variants("gcd").make((np.dtype("float32"),) * 2, None) is False
+
+
+@pytest.mark.parametrize(
+    ("key", "others"),
+    [("sub", [(300, 40)]), ("sub", [(40,)]), ("mul", [2.5]), ("clamp", [-1.0, 1.0]), ("exp", [])],
+)
+def test_in_place(key, others):
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(300, 40)).astype(np.float32)
+    others = [
+        generator.normal(size=other).astype(np.float32) if isinstance(other, tuple) else other
+        for other in others
+    ]
+    formula, target = formula_of(key), x.copy()
+    rest = [1] if formula.settings else []
+    assert kernel(key).into(target, others)
+    np.testing.assert_allclose(target, formula.compute(x, *others, *rest), rtol=1e-6)
+
+
+def test_in_place_leaves_overlaps_to_numpy():
+    memory = np.arange(80_000, dtype=np.float32)
+    into = kernel("sub").into
+    assert not into(memory[1:], [memory[:-1]])
+    assert into(memory, [memory])
+    assert not memory.any()

@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
-from ...backends.kernel_registry import is_declared
+from ...backends.kernel_registry import GeneratedSlot, is_declared
 from ..precision import SCALING, names_to_widen
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _kernel_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -
         return [f"{result} = rule_{name}({arguments})"]
     # A kernel is worth its call for large arrays only.
     first = "g" if "g" in parameters else parameters[0]  # its size decides
+    if "reduction" in op.settings and isinstance(slot, GeneratedSlot):
+        first = next(name for name in parameters if name in op.inputs)  # g is one number
     return [
         f"if {first}.__class__ is ndarray:",
         f"    if {slot.size_test(f'KERNEL_{name}', first, ())}:",

@@ -39,8 +39,8 @@ BLOCK = 1024
 """The elements of a buffer: 4 or 8 kB, of which four fit into an L1 cache."""
 
 MIN_ROW, MIN_SHORT_ROW = 192, 16
-"""With shorter rows, a block goes across several of them. The second is for loops of few operations:
-there the last elements of a row, fewer than a vector has, cost less than copying the row would."""
+"""With shorter rows, a block goes across several of them. The second is for loops of few
+operations, where the end of a row, less than a vector, costs less than a copy of it would."""
 
 MAX_INPUTS, MAX_SCALARS, MAX_DIMS = 4, 4, 12
 """The operands that an elementwise function may have, and its axes."""
@@ -72,12 +72,12 @@ def layout_is_known() -> bool:
 
 LOOP, ITEMSIZE, INPUTS, IS_UFUNC, UFUNC_DATA, CONSTANTS, IS_SUM, CASTS = range(8)
 """The words of a plan: the address of the loop, the size of the elements that it computes with, the
-number of inputs, whether the loop is one of NumPy's, the data that it gets then, how many inputs
-may be one element throughout a block (the others are copied), and whether the results are added up:
-then the first input stands for the result, whose elements are not kept, and the range counts
-blocks, whose sums go to an array of float64 after the inputs. From `CASTS` on come two words for
-each operand, the result first: the size of its elements in memory, and the address of the loop that
-converts them, or 0."""
+number of inputs, whether the loop is one of NumPy's, the data that it gets then, which inputs may
+be one element throughout a block (see `chosen_constants`; others are copied), and whether the
+results are added up: then the first input stands for the result, whose elements are not kept, and
+the range counts blocks, whose sums go to an array of float64 after the inputs. From `CASTS` on come
+two words for each operand, the result first: the size of its elements in memory, and the address of
+the loop that converts them, or 0."""
 
 PLAN_WORDS = CASTS + 2 * OPERANDS
 
@@ -279,23 +279,41 @@ def operand_mode(plan, walk, k, dims, by_rows, free):
 
 
 @njit
+def chosen_constants(plan, walk, count, dims, by_rows):
+    """Return the operands, as bits, that the loop gets as one element throughout a block.
+
+    The plan says by its bit m that the loop has a form for the operands that are the bits of m. Of
+    operands for which it has none, one is taken.
+    """
+    forms, candidates, single = load(plan + 8 * CONSTANTS), 0, 0
+    for k in range(count - 1, 0, -1):
+        operand = walk + 8 * (OPERAND_PART + k * WIDTH)
+        is_one = is_constant(operand, dims) or (by_rows and load(operand + 8 * dims) == 0)
+        if is_one and load(plan + 8 * (CASTS + 2 * k + 1)) == 0:
+            candidates |= 1 << k
+            single = 1 << k if (forms >> (1 << k)) & 1 else single
+    return candidates if (forms >> candidates) & 1 else single
+
+
+@njit
 def plan_walk(plan, walk, arrays, count):
     """Set how a walk goes: with as few axes as possible, by rows or across them."""
     shape, itemsize = walk + 8 * SHAPE_PART, load(plan + 8 * ITEMSIZE)
     dims = describe(arrays, count, shape, walk + 8 * OPERAND_PART)
-    inner, all_dense, frees = load(shape + 8 * (dims - 1)), True, load(plan + 8 * CONSTANTS)
+    inner, all_dense, has_cast = load(shape + 8 * (dims - 1)), True, False
     for k in range(count):
         operand = walk + 8 * (OPERAND_PART + k * WIDTH)
         size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
         is_direct = cast == 0 and is_dense(operand, shape, dims, size)
+        has_cast |= cast != 0
         all_dense &= is_direct or (k > 0 and is_constant(operand, dims))
-    by_rows, buffers = not all_dense and inner >= (MIN_SHORT_ROW if frees == 1 else MIN_ROW), False
+    is_short = load(plan + 8 * CONSTANTS) != 0 and load(plan + 8 * IS_UFUNC) == 0 and not has_cast
+    by_rows, buffers = not all_dense and inner >= (MIN_SHORT_ROW if is_short else MIN_ROW), False
+    constants = chosen_constants(plan, walk, count, dims, by_rows)
     for k in range(count):
         operand = walk + 8 * (OPERAND_PART + k * WIDTH)
         size, cast = load(plan + 8 * (CASTS + 2 * k)), load(plan + 8 * (CASTS + 2 * k + 1))
-        is_one = is_constant(operand, dims) or (by_rows and load(operand + 8 * dims) == 0)
-        free = k > 0 and cast == 0 and is_one and frees > 0
-        frees -= free
+        free = (constants >> k) & 1 != 0
         mode = operand_mode(plan, walk, k, dims, by_rows, free)
         buffers |= mode >= BUFFERED
         store(walk + 8 * (MODE_PART + k), mode)

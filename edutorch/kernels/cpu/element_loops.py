@@ -69,16 +69,20 @@ def loop(count, operands):
 """
 
 CONSTANT_TEXT = """
-    if load(operands + {step}) == 0:
-        {name} = {name}_elements[0]
+    if {test}:
+        {constants}
         for i in range(count):
             {lines}
         return
 """
-"""In a loop before the general case: one operand is one element throughout the block."""
+"""In a loop before the general case: some operands are one element throughout the block."""
 
 MAX_STREAMED = 3
 """With more operations than this, copying an operand into a buffer takes no time beside them."""
+
+ALL_FORMS = (1 << (1 << (MAX_INPUTS + 1))) - 1
+
+RESULT = re.compile(r"(?<=    )result_elements = .*")
 
 REPAIRED = re.compile(r"\b(fmod|remainder)\((\w+), (\w+)\)")
 """Functions that are exact for nearly all arguments, and for which others do the rest."""
@@ -148,7 +152,7 @@ class Plan(NamedTuple):
 
 def make_plan(
     code: Code, names: Sequence[str], scalars: Sequence[str], computed_in: np.dtype[Any],
-    dtypes: Sequence[np.dtype[Any]], is_sum: bool = False,
+    dtypes: Sequence[np.dtype[Any]], is_sum: bool = False, in_place: bool = False,
 ) -> Plan | None:  # fmt: skip
     """Compile the loop of a formula, and what its operands need. None: a conversion is missing.
 
@@ -158,7 +162,10 @@ def make_plan(
         computed_in: float32 or float64.
         dtypes: those of the arrays, and then that of the result.
         is_sum: whether the results are added up.
+        in_place: whether the result takes the place of the first array.
     """
+    if in_place and REPAIRED.search("\n".join(code.lines)):
+        return None  # its second pass reads the array again
     casts: list[Any] = []
     in_loop = []  # conditions are bool there, too
     for index, dtype in enumerate(dtypes):
@@ -171,11 +178,15 @@ def make_plan(
     words = np.zeros(PLAN_WORDS, np.int64)
     loop = numpy_loop(code, names, in_loop)
     if loop is None:
-        loop = import_loop(loop_text(code, names, scalars, computed_in, in_loop))
+        text = loop_text(code, names, scalars, computed_in, in_loop)
+        if in_place:  # said in the loop, which is vectorized only where nothing may overlap
+            text = RESULT.sub(f"result_elements = {names[0]}_elements", text)
+        loop = import_loop(text)
     else:
         words[[IS_UFUNC, UFUNC_DATA]] = 1, loop.data
     words[IS_SUM] = is_sum
-    words[CONSTANTS] = MAX_INPUTS if words[IS_UFUNC] else takes_constant(code, names)
+    forms = constant_forms(code, names)
+    words[CONSTANTS] = ALL_FORMS if words[IS_UFUNC] else sum(1 << (form << 1) for form in forms)
     words[[LOOP, ITEMSIZE, INPUTS]] = loop.address, computed_in.itemsize, len(names)
     for index, (dtype, cast) in enumerate(zip(dtypes, casts, strict=True)):
         position = CASTS + 2 * ((index + 1) % len(dtypes))  # the result comes first there
@@ -183,10 +194,36 @@ def make_plan(
     return Plan(words.ctypes.data, dtypes[-1], (words, loop, *casts))
 
 
-def takes_constant(code: Code, names: Sequence[str]) -> bool:
-    """Whether a loop has a form for an operand that is one element throughout a block."""
+def constant_forms(code: Code, names: Sequence[str]) -> list[int]:
+    """Return for which operands, as bits, a loop has a form where they are one element in a block.
+
+    With three operands the first one is a condition or an array that two numbers belong to.
+    """
     is_short = len(code.lines) <= MAX_STREAMED and not REPAIRED.search("\n".join(code.lines))
-    return 1 < len(names) <= MAX_STREAMED and is_short
+    forms = {2: [1, 2], 3: [6, 2, 4]}
+    return forms.get(len(names), []) if is_short else []
+
+
+def constant_form(form: int, names: Sequence[str], lines: Sequence[str]) -> str:
+    """Return the part of a loop for operands that are one element in a block.
+
+    Args:
+        lines: the computation with one element.
+    """
+    is_one = [bool(form >> index & 1) for index in range(len(names))]
+    reads = [
+        f"{name} = {name}_elements[i]" for name, one in zip(names, is_one, strict=True) if not one
+    ]
+    return CONSTANT_TEXT.format(
+        test=" and ".join(
+            f"load(operands + {8 * (STEPS + index)}) == 0"
+            for index, one in enumerate(is_one) if one
+        ),
+        constants="\n        ".join(
+            f"{name} = {name}_elements[0]" for name, one in zip(names, is_one, strict=True) if one
+        ),
+        lines="\n            ".join([*reads, *lines]),
+    )  # fmt: skip
 
 
 def loop_text(
@@ -214,11 +251,7 @@ def loop_text(
     uses = REPAIRED.findall(text)
     if not uses or computed_in != np.float32:
         head = "\n    ".join(constants)
-        for index, name in enumerate(names if takes_constant(code, names) else ()):
-            others = [*reads[:index], *reads[index + 1 :], *rest]
-            head += CONSTANT_TEXT.format(
-                step=8 * (STEPS + index), name=name, lines="\n            ".join(others)
-            )
+        head += "".join(constant_form(form, names, rest) for form in constant_forms(code, names))
         return LOOP_TEXT.format(constants=head, lines="\n        ".join(lines))
     tests = [f"quotient_is_long({a}, {b})" for _, a, b in uses]
     exact = REPAIRED.sub(r"exact_\1(\2, \3)", text).splitlines()
@@ -272,7 +305,7 @@ def numpy_loop(
 # Conversions -------------------------------------------------------------------------------------
 
 SOURCES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")
-TARGETS = ("float32", "float64", "bool")
+TARGETS = ("float32", "float64", "bool", "int32", "int64")
 
 
 def conversion(source: np.dtype[Any], target: np.dtype[Any]) -> Any:
@@ -334,9 +367,10 @@ def float_to_bfloat16(value):
     """The bits of a float32, rounded to a bfloat16: halves to even."""
     bits = np.float32(value).view(np.uint32)
     odd = np.uint32((bits >> np.uint32(16)) & np.uint32(1))
-    rounded = np.uint32(np.uint32(bits + np.uint32(0x7FFF) + odd) >> np.uint32(16))
-    nan = np.uint32(np.uint32(bits >> np.uint32(16)) | np.uint32(0x40))
-    return np.uint16(rounded if value == value else nan)
+    rounded = np.uint32(bits + np.uint32(0x7FFF) + odd)
+    nan = np.uint32(bits | np.uint32(0x400000))
+    # The choice before the shift: of 16 bits, it would not be vectorized.
+    return np.uint16(np.uint32(rounded if value == value else nan) >> np.uint32(16))
 
 
 @njit

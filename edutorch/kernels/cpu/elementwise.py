@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...backends.kernel_registry import Slot
+from ...backends.kernel_registry import Slot, slot_for
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
-from ...ops import conversion
+from ...ops import arithmetic, conversion, masking, products
 from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
 from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
 from .element_loops import Plan, conversion_plan, make_plan
 from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
 from .parallel import MIN_WORK_PER_THREAD, parallel_for
+from .result_layout import empty_result
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
@@ -45,31 +46,7 @@ LOOP_DTYPES = {np.dtype("float32"), np.dtype("float64")}
 NUMBER_TYPES = {int, float}
 
 
-# The parts of a call -----------------------------------------------------------------------------
-
-
-def result_like(arrays: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return an empty array of a shape, with axes in the order that NumPy would choose."""
-    if all(array.flags.c_contiguous for array in arrays):
-        return np.empty(shape, dtype)
-    strides = [
-        (0,) * (len(shape) - array.ndim)
-        + tuple(
-            0 if n == 1 else abs(step) for n, step in zip(array.shape, array.strides, strict=True)
-        )
-        for array in arrays
-    ]
-    order: list[int] = []
-    for axis in reversed(range(len(shape))):
-        # Sorted by insertion, as by NumPy's iterator: an axis passes those that it is outside of.
-        position = 0
-        for index, other in enumerate(order):
-            steps = [(own[axis], own[other]) for own in strides if own[axis] and own[other]]
-            if steps and all(a <= b for a, b in steps) and any(a < b for a, b in steps):
-                position = index + 1
-        order.insert(position, axis)
-    out = np.empty([shape[axis] for axis in order], dtype)
-    return out.transpose(np.argsort(order))
+# The loops of a formula ------------------------------------------------------------------------
 
 
 class Variants:
@@ -79,12 +56,14 @@ class Variants:
         names: the arrays among the formula's parameters; `node` is not used by a kernel.
         settings, defaults: the names of its other parameters, and their usual values.
         is_sum: whether the loops' results are added up.
+        in_place: whether the result takes the place of the first array.
         free: the settings that are arguments of the loop; each value of the others has its own.
         slots: what has been asked for; None where there can be no loop.
     """
 
-    def __init__(self, key: str, is_sum: bool = False) -> None:
-        self.key, self.formula, self.is_sum = key, formula_of(key), is_sum
+    def __init__(self, key: str, is_sum: bool = False, in_place: bool = False) -> None:
+        self.key, self.formula = key, formula_of(key)
+        self.is_sum, self.in_place = is_sum, in_place
         self.names = tuple(name for name in self.formula.arrays if name != "node")
         self.parameters = (*self.formula.arrays, *self.formula.settings)
         self.settings = self.formula.settings
@@ -151,7 +130,10 @@ class Variants:
         if len(code.operations) > 1 and SCALAR & {*code.operations} and has_avx512():
             return False
         operands = (*arrays.values(), result)
-        return make_plan(code, tuple(arrays), scalars, computed_in, operands, self.is_sum) or False
+        plan = make_plan(
+            code, tuple(arrays), scalars, computed_in, operands, self.is_sum, self.in_place
+        )
+        return plan or False
 
     def case_of(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return these settings as part of a case: those that are free as `FREE`."""
@@ -195,9 +177,10 @@ MAX_LINES = 64
 # The kernel of an op or a rule -------------------------------------------------------------------
 
 RUN = """
-def run({parameters}):
+def {run}({parameters}):
+    {number_case}
     if {not_arrays}:
-        return run_general(({names},), ({settings}))
+        return run_general({operands}, ({settings}))
     if {is_usual}:
         plan, scalars = plans.get(({dtypes},)), usual
     elif {is_free}:
@@ -205,7 +188,7 @@ def run({parameters}):
     else:
         plan = None
     if plan is None:
-        return run_general(({names},), ({settings}))
+        return run_general({operands}, ({settings}))
     shape = {first}.shape
     if {differs}:
         return run_plan(plan, ({names},), scalars)
@@ -218,18 +201,14 @@ def run({parameters}):
     return result_
 """
 
+NUMBER_CASE = "if not getattr({name}, 'ndim', 0): return run_number({arguments})"
+
 
 def run_plan(plan: Plan, arrays: Sequence[Array], scalars: tuple[float, ...]) -> Any:
     """Compute with arrays that may broadcast, in any order of axes."""
-    shape = arrays[0].shape
-    if any(array.shape != shape for array in arrays):
-        try:
-            shape = np.broadcast(*arrays).shape
-        except ValueError:  # the definition says it better
-            return None
-    if len(shape) > MAX_DIMS:
+    y = empty_result(arrays, plan.dtype)
+    if y is None:
         return None
-    y = result_like(arrays, shape, plan.dtype)
     addresses = (*map(id, arrays), 0, 0, 0)[:MAX_INPUTS]
     parallel_for(run_blocks, y.size, plan.address, id(y), addresses, scalars)
     return y
@@ -254,7 +233,7 @@ def formula_kernel(key: str) -> Run:
         plan = variants.find((dtypes, case))
         if plan is None:
             return None
-        if NUMBER_LIKE not in names and None not in dtypes:
+        if None not in dtypes:
             if case is None:
                 plans[dtypes] = plan
             elif all(setting is FREE for setting in case):
@@ -268,11 +247,62 @@ def formula_kernel(key: str) -> Run:
         "run_blocks": run_blocks, "parallel_for": parallel_for,
         "MIN_PARALLEL": 2 * MIN_WORK_PER_THREAD, "usual": NO_SCALARS, "defaults": variants.defaults,
     }  # fmt: skip
+    if NUMBER_LIKE in names:
+        exec(run_text(variants, NUMBER_LIKE), scope)
     exec(run_text(variants), scope)
-    if "reduction" in variants.settings:
-        return reduction_kernel(variants, scope["run"])
     run: Run = scope["run"]
+    if "reduction" in variants.settings:
+        return reduction_kernel(variants, run)
+    if "/" not in key:
+        run.into = into_kernel(key)  # type: ignore[attr-defined]
     return run
+
+
+def into_kernel(key: str) -> Callable[[Array, Sequence[Any]], bool]:
+    """Make the kernel of an op in place: it returns whether it has written the result."""
+    variants = Variants(key, in_place=True)
+    names, plans = variants.names, dict[Any, Plan]()
+
+    def run_into(target: Array, others: Sequence[Any]) -> bool:
+        key, operands = [target.dtype], [target]
+        for other in others:
+            if other.__class__ is not np.ndarray:
+                other = np.asarray(other, target.dtype)
+            elif (other.base is not None or target.base is not None) and may_overlap(target, other):
+                return False  # (arrays that own their memory have none in common)
+            key.append(other.dtype)
+            operands.append(other)
+        plan = plans.get(tuple(key))
+        if plan is None:
+            return run_general(target, others)
+        addresses = (*map(id, operands), 0, 0, 0)[:MAX_INPUTS]
+        parallel_for(run_blocks, target.size, plan.address, id(target), addresses, NO_SCALARS)
+        return True
+
+    def run_general(target: Array, others: Sequence[Any]) -> bool:
+        operands = as_arrays((target, *others, *[None] * (len(names) - 1 - len(others))))
+        if operands is None:
+            return False
+        dtypes = tuple(map(operand_dtype, names, operands))
+        plan = variants.find((dtypes, None))
+        if plan is None or plan.dtype != target.dtype:
+            return False
+        arrays = [array for array, dtype in zip(operands, dtypes, strict=True) if is_dtype(dtype)]
+        if len(arrays) == len(names) and NUMBER_LIKE not in names:
+            plans[dtypes] = plan
+        addresses = (*map(id, arrays), 0, 0, 0)[:MAX_INPUTS]
+        parallel_for(run_blocks, target.size, plan.address, id(target), addresses, NO_SCALARS)
+        return True
+
+    return run_into
+
+
+def may_overlap(target: Array, operand: Array) -> bool:
+    """Whether elements of an operand may be overwritten before they are read."""
+    if not np.may_share_memory(target, operand):
+        return False
+    is_same = target.shape == operand.shape and target.strides == operand.strides
+    return not is_same or target.ctypes.data != operand.ctypes.data
 
 
 def compile_usual(key: str) -> None:
@@ -335,6 +365,40 @@ def run_sum(
     return np.add.reduce(totals)
 
 
+@masking.masked_fill.kernel("cpu", min_size=4096)
+def masked_fill_kernel() -> Run:
+    """Make the kernel of `masked_fill`: a choice by a mask, whose operands broadcast."""
+    choose = slot_for(masking.where.op)
+    assert choose is not None
+
+    def run(input: Array, mask: Any, value: Any) -> Any:
+        mask = getattr(mask, "_array", mask)
+        if mask.__class__ is not np.ndarray or mask.dtype != np.bool_ or getattr(value, "ndim", 0):
+            return None
+        if input.dtype not in LOOP_DTYPES:
+            return None
+        return choose(mask, conversion.scalar_array(np, "masked_fill", input, value, ""), input)
+
+    return run
+
+
+@products.outer.kernel("cpu", min_size=256)
+def outer_kernel() -> Run:
+    """Make the kernel of `outer`: a product that broadcasts."""
+    multiply = slot_for(arithmetic.mul.op)
+    assert multiply is not None
+
+    def run(input: Array, vec2: Array) -> Any:
+        is_large = input.size * vec2.size >= multiply.min_size
+        if not is_large or not input.__class__ is vec2.__class__ is np.ndarray:
+            return None
+        if multiply.run is None:
+            multiply.request()
+        return multiply.run and multiply.run(input[:, None], vec2[None])
+
+    return run
+
+
 @conversion.convert_dtype.kernel("cpu", min_size=2048)
 def convert_kernel() -> Run:
     """Make the kernel that converts an array to another dtype."""
@@ -360,18 +424,32 @@ def convert_kernel() -> Run:
     return run
 
 
-def run_text(variants: Variants) -> str:
-    """Return the text of a kernel's call: what most calls need is written out."""
-    names, settings = variants.names, variants.settings
+def run_text(variants: Variants, number: str = "") -> str:
+    """Return the text of a kernel's call: what most calls need is written out.
+
+    Args:
+        number: the operand that is one number of Python's; then the text is that of `run_number`.
+    """
+    settings = variants.settings
+    names = [name for name in variants.names if name != number]
     first, *others = names
     differs = [f"{name}.shape != shape and {name}.ndim" for name in others]
     differs += [f"not {first}.ndim"] if others else []
     differs += [f"not {name}.flags.c_contiguous" for name in names]
+    dtypes = [name if name == number else f"{name}.dtype" for name in variants.names]
+    parameters = ", ".join(variants.parameters)
+    value = f"{NUMBER_LIKE}.item() if {NUMBER_LIKE}.__class__ is ndarray else {NUMBER_LIKE}"
+    number_case = NUMBER_CASE.format(
+        name=NUMBER_LIKE, arguments=parameters.replace(NUMBER_LIKE, value)
+    )
     return RUN.format(
-        parameters=", ".join(variants.parameters), names=", ".join(names), first=first,
+        run="run_number" if number else "run",
+        number_case=number_case if NUMBER_LIKE in names else "",
+        operands=f"({', '.join(variants.names)},)",
+        parameters=parameters, names=", ".join(names), first=first,
         settings="".join(f"{name}, " for name in settings),
         not_arrays=" or ".join(f"{name}.__class__ is not ndarray" for name in names),
-        dtypes=", ".join(f"{name}.dtype" for name in names),
+        dtypes=", ".join(dtypes),
         is_usual=f"({', '.join(settings)},) == defaults" if settings else "True",
         # x == x: a NaN cannot be an argument of the loop.
         is_free=" and ".join(f"{name}.__class__ is float and {name} == {name}" for name in settings)

@@ -104,29 +104,32 @@ class ThreadPool:
         self.users: dict[str, object] = {}
         self.workers: list[WorkerThread] = []
         self._words = np.zeros(1, np.int64)
-        self._address = 0
+        self._address = self._parts = 0
 
     def run(self, kernel: Callable[..., None], count: int, parts: int, arguments: Any) -> None:
         """Run all parts of a kernel; return when no thread is writing any more."""
         while len(self.workers) < parts - 1:
             self.workers.append(WorkerThread(f"edutorch-kernel-{len(self.workers) + 1}"))
             self._words = np.array([0, *(worker.slot for worker in self.workers)])
-            self._address = self._words.ctypes.data
-        self._words[0] = parts
+            self._address, self._parts = self._words.ctypes.data, 0
+        if parts != self._parts:
+            self._words[0] = self._parts = parts
         # Those who sleep are woken for the next kernel, too: this one does not wait for them.
-        sleeping = [worker for worker in self.workers[: parts - 1] if worker.is_asleep]
-        for worker in sleeping:
-            worker.wake()
+        sleeping = False
+        for worker in self.workers if parts > len(self.workers) else self.workers[: parts - 1]:
+            if worker.is_asleep:
+                worker.wake()
+                sleeping = True
         try:
             kernel(POOL_FLAG + self._address, count, *arguments)
         finally:
             outcome = self._wait()
-        if not sleeping:
+        if not sleeping and (outcome or self._pause):
             if outcome % FAILURE:  # parts that the caller had to run for a worker
                 self._pause = min(4 * self._pause + MIN_PAUSE, MAX_PAUSE)
                 self.paused_until = time.perf_counter() + self._pause
             else:
-                self._pause /= 2
+                self._pause = self._pause / 2 if self._pause > MIN_PAUSE / 64 else 0.0
         if outcome >= FAILURE:
             raise RuntimeError(
                 f"{kernel.__name__}: a part of this kernel has failed in another thread; "
@@ -190,7 +193,10 @@ def count_parts(count: int, work: int | None = None) -> int:
     elements = count if work is None else work
     if elements < 2 * MIN_WORK_PER_THREAD:
         return 1
-    return max(1, min(get_num_threads(), count, elements // MIN_WORK_PER_THREAD))
+    parts, threads = elements // MIN_WORK_PER_THREAD, get_num_threads()
+    if parts > threads:  # `min` would take as long as all of this
+        parts = threads
+    return parts if parts < count else max(1, count)
 
 
 _pool = ThreadPool()

@@ -510,3 +510,10 @@ def triangle(key: str) -> Run:
 
 LONGEST = 1 << 40
 """Longer than the rows of any array."""
+
+
+@numpy.COPY_INTO.kernel("cpu", min_size=65_536)
+def copy_onto() -> Run:
+    """Make the copy into an array of the same shape and dtype, which shares no memory with it."""
+    copy_kernel()
+    return copy_into

@@ -329,8 +329,20 @@ hardswish_forward.vjp(
 )
 
 
+@activation(public="prelu", promotion="promote", scalars="", node="PreluKernelBackward0", out=False)
+def prelu_forward(xp: Namespace, input: Array, weight: Array) -> Array:
+    """y = x where x > 0, else slope · x."""
+    return xp.where(input > 0, input, weight * input)
+
+
+prelu_forward.vjp(
+    input=lambda g, input, weight: where(input > 0, g, weight * g),
+    weight=lambda g, input: where(input > 0, 0.0, input * g),
+    latex={"input": r"g\ \text{or}\ a\,g", "weight": r"g\,\min(x, 0)"},
+)
+
+
 @as_method
-@recorded_as("PreluKernelBackward0")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Leaky ReLU with learned slopes: a single one, or one for each channel (axis 1).
 
@@ -345,8 +357,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             "prelu", f"expected 1 slope or {count}, one for each channel",
             {"input": tuple(input.shape), "weight": tuple(weight.shape)},
         )  # fmt: skip
-    slopes = reshape(weight, (-1,) + (1,) * max(input.ndim - 2, 0)) if weight.ndim else weight
-    y = input * where(input > 0, 1.0, slopes)  # an infinite slope has no effect where x > 0
+    if not weight.ndim or (weight.ndim == 1 and 0 < input.ndim < 3):
+        return prelu_forward(input, weight)  # it broadcasts as it is
+    y = prelu_forward(input, reshape(weight, (-1,) + (1,) * max(input.ndim - 2, 0)))
     return reshape(y, input.shape)
 
 

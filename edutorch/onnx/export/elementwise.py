@@ -444,6 +444,12 @@ def leaky_relu(b: Builder, node: Node, input: Value, negative_slope: float = 0.0
     return b.op("LeakyRelu", input, alpha=float(negative_slope))
 
 
+@entry("op:prelu_forward")
+def prelu(b: Builder, node: Node, input: Value, weight: Value) -> Value:
+    """x, and weight · x below 0."""
+    return b.op("PRelu", input, weight)
+
+
 @entry("op:elu_forward")
 def elu(b: Builder, node: Node, input: Value, alpha: float = 1.0) -> Value:
     """x, and alpha · (exp(x) - 1) below 0."""

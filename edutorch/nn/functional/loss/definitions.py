@@ -25,7 +25,7 @@ from ....ops import sum as total
 from ....ops.complex import has_complex_dtype
 from ....ops.gather_scatter import is_below
 from ..activation import hardtanh_forward
-from ..op_decorators import ArrayOrTensor, Shape, compute_in_float32, layer
+from ..op_decorators import ArrayOrTensor, Shape, activation, compute_in_float32, layer
 from .reduction import (
     LOSSES,
     REDUCTIONS,
@@ -404,7 +404,10 @@ bce_forward.vjp(
 )
 
 
-@layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
+@activation(
+    promotion="promote", scalars="", public="binary_cross_entropy_with_logits", accumulates=True,
+    out=False,
+)  # fmt: skip
 def bce_with_logits_forward(xp: Namespace, input: Array, target: Array) -> Array:
     """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
 
@@ -426,7 +429,10 @@ def bce_with_logits_forward(xp: Namespace, input: Array, target: Array) -> Array
     return xp.where(y == y, y, straight(1 - target, input) + straight(target, -input) + far)
 
 
-@layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
+@activation(
+    promotion="promote", scalars="", public="binary_cross_entropy_with_logits", accumulates=True,
+    out=False,
+)  # fmt: skip
 def bce_with_logits_grad(xp: Namespace, input: Array, target: Array) -> Array:
     """(1 - t) · σ(x) - t · σ(-x): the derivative of `bce_with_logits_forward`.
 
