@@ -36,7 +36,7 @@ from ..errors import CodeLocation
 from ..modes import DEFAULT, NO_GRAD, current
 from .autograd.graph import LEAF, record
 from .autograd.tangents import with_tangents
-from .autograd.versions import VersionCounter, clock
+from .autograd.versions import InferenceVersionCounter, VersionCounter, clock
 from .registry import REGISTRY
 from .shapes import Index
 from .tensor import Tensor, fill, wrap, writes_of
@@ -334,11 +334,13 @@ class ExportHandle(np.ndarray):
     the bases of exported arrays, and of their views, lead to this one.
     """
 
-    writes: ExportedVersionCounter | None = None
+    __slots__ = ("writes",)
+
+    writes: ExportedVersionCounter
 
     def __del__(self) -> None:
-        if self.writes is not None:  # a view of this class has none
-            self.writes.release_export()
+        if (writes := getattr(self, "writes", None)) is not None:  # a view of this class has none
+            writes.release_export()
 
 
 def export_array(tensor: Tensor) -> np.ndarray:
@@ -356,8 +358,7 @@ def export_array(tensor: Tensor) -> np.ndarray:
         )
     if array.__class__ is not np.ndarray:
         array = as_plain_array(array)
-    is_lent = tensor._writes.__class__ is ExportedVersionCounter
-    if not array.size or (not is_lent and tensor.is_inference()):
+    if not array.size or tensor._writes.__class__ is InferenceVersionCounter:
         return array
     # The counter is shared by all views: one checksum serves them all.
     with EXPORTS:
