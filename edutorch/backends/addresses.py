@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .platform import IS_WASM
+
 __all__ = ["address_of"]
 
 
@@ -22,7 +24,7 @@ def make_reader() -> Any:
     extensions. Reading it takes 0.1 µs; `array.ctypes` and `__array_interface__` take 1 µs, because
     they describe all of the array.
     """
-    if sys.implementation.name != "cpython" or sys.platform == "emscripten":
+    if sys.implementation.name != "cpython" or IS_WASM:
         return describe_address
     import ctypes
 

@@ -26,10 +26,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import Any, NamedTuple, TypeVar
 
-from numpy import broadcast_shapes, ndarray
+from numpy import ndarray
 
 __all__ = [
     "GeneratedSlot", "Slot", "activate", "as_ndarray", "attach", "declarations",
@@ -171,7 +170,7 @@ class GeneratedSlot(Slot):
         """Compute by the kernel. None: it is not ready, does not pay, or the case is another."""
         if not self.is_estimated:
             self.request()  # which estimates it
-        if broadcast_size(arguments) < self.min_size:
+        if not any(getattr(value, "size", 0) >= self.min_size for value in arguments):
             return None
         return super().__call__(*arguments)
 
@@ -188,18 +187,6 @@ class GeneratedSlot(Slot):
     def set_min_size(self, size: int) -> None:
         """Set from which size on the kernel pays: from now on it can be requested."""
         self.min_size, self.is_estimated, self.requested = size, True, False
-
-
-def broadcast_size(values: Sequence[Any]) -> int:
-    """Return the number of elements that arrays have when they are broadcast, or the largest has.
-
-    A row and a column are small, and their product is not.
-    """
-    arrays = [value for value in values if isinstance(value, ndarray)]
-    try:
-        return prod(broadcast_shapes(*(array.shape for array in arrays)))
-    except ValueError:
-        return max(array.size for array in arrays)
 
 
 MIN_GENERATED_SIZE = 256

@@ -20,6 +20,7 @@ import numpy as np
 
 from .addresses import address_of
 from .blas import blas
+from .numpy import copy_row_major
 
 __all__ = [
     "LETTERS", "factor_cholesky", "factor_lu", "invert", "is_available", "row_order", "solve",
@@ -162,7 +163,7 @@ def factor_cholesky(matrix: np.ndarray, upper: bool) -> np.ndarray | None:
     function = routine("potrf_", matrix.dtype.char)
     if function is None:
         return None
-    factor = np.array(matrix, order="C")
+    factor = copy_row_major(matrix)
     n = len(factor)
     # In column-major order the same memory is the transpose: of it, the other triangle.
     if call(function, b"L" if upper else b"U", n, factor, n) != 0:
@@ -221,17 +222,17 @@ def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     # A is factored in its own memory order. In row-major order that is Aᵀ = P L U, so A = Uᵀ Lᵀ Pᵀ,
     # and Uᵀ is a lower triangle there: no matrix has to be transposed.
     is_transposed = matrix.strides[0] == matrix.itemsize and matrix.strides[1] != matrix.itemsize
-    memory = np.array(matrix.T if is_transposed else matrix, order="C")
+    memory = copy_row_major(matrix.T if is_transposed else matrix)
     factors = factor_lu(memory, n, n)
     if factors is None or factors[1]:
         return None
     pivots, _ = factors
     if n <= SMALL or right.shape[1] == 1:  # one call, of the transposes
-        x = np.array(right.T, order="C")
+        x = copy_row_major(right.T)
         letter = b"N" if is_transposed else b"T"
         call(routine("getrs_", x.dtype.char), letter, n, len(x), memory, n, pivots, x, n)
         return np.ascontiguousarray(x.T) if is_finite(x) else None
-    x = np.array(right, order="C")
+    x = copy_row_major(right)
     if is_transposed:
         x = x[row_order(pivots, n)]
         solve_triangle(memory, x, upper=True, unit=True, transpose=True)
@@ -260,7 +261,7 @@ def invert(matrix: np.ndarray) -> np.ndarray | None:
     n = len(matrix)
     if n <= SMALL:
         return solve(matrix, np.eye(n, dtype=matrix.dtype))
-    inverse = np.array(matrix, order="C")  # the inverse of the transpose is that of the inverse
+    inverse = copy_row_major(matrix)  # the inverse of the transpose is that of the inverse
     factors = factor_lu(inverse, n, n)
     if factors is None or factors[1]:
         return None

@@ -341,11 +341,13 @@ class ExportHandle(np.ndarray):
     the bases of exported arrays, and of their views, lead to this one.
     """
 
-    writes: ExportedVersionCounter | None = None
+    __slots__ = ("writes",)
+
+    writes: ExportedVersionCounter
 
     def __del__(self) -> None:
-        if self.writes is not None:  # a view of this class has none
-            self.writes.release_export()
+        if (writes := getattr(self, "writes", None)) is not None:  # a view of this class has none
+            writes.release_export()
 
 
 def export_array(tensor: Tensor) -> np.ndarray:
@@ -363,8 +365,7 @@ def export_array(tensor: Tensor) -> np.ndarray:
         )
     if array.__class__ is not np.ndarray:
         array = as_plain_array(array)
-    is_lent = tensor._writes.__class__ is ExportedVersionCounter
-    if not array.size or (not is_lent and tensor.is_inference()):
+    if not array.size or tensor._writes.__class__ is InferenceVersionCounter:
         return array
     # The counter is shared by all views: one checksum serves them all.
     with EXPORTS:

@@ -20,7 +20,7 @@ from ..core.shapes import distinct_dims
 from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn
 from ..modes import DEFAULT, NO_GRAD, current
-from .arithmetic import add
+from .arithmetic import add, mul
 from .elementwise import safe_sqrt
 from .rearrange import roll
 from .statistics import vector_norm
@@ -92,6 +92,8 @@ def matrix_product(xp: Namespace, left: Array, right: Array) -> Array:
         if left.shape[1] == 1 and (left.size == 1 or right.size == 1):
             return left * right  # BLAS skips a factor of 0, which would hide 0 · NaN
         return left.dot(right)  # the same for matrices, in half the time for small ones
+    if left.ndim == right.ndim == 1:
+        return left.dot(right)
     return xp.matmul(left, right)
 
 
@@ -115,8 +117,7 @@ def matmul_left_gradient(
 ) -> Any:
     """The gradient of the left factor: g · bᵀ (the engine sums broadcast batches)."""
     if len(other.shape) == 1:
-        left = unsqueeze(g, -1) * other if len(input_shape) > 1 else g * other
-        return left
+        return mul(unsqueeze(g, -1), other) if len(input_shape) > 1 else g * other
     if len(input_shape) == 1:
         return matmul(other, unsqueeze(g, -1))[..., 0]
     return matmul(g, transpose(other, -2, -1))
@@ -129,7 +130,7 @@ def matmul_right_gradient(
     if len(input.shape) == 1:
         if len(other_shape) == 1:
             return g * input
-        return unsqueeze(g, -2) * unsqueeze(input, -1)
+        return mul(unsqueeze(input, -1), unsqueeze(g, -2))
     if len(other_shape) == 1:
         return matmul(transpose(input, -2, -1), unsqueeze(g, -1))[..., 0]
     return matmul(transpose(input, -2, -1), g)
@@ -187,7 +188,7 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
 
 
 mv.vjp(
-    input=lambda g, vec: unsqueeze(g, -1) * vec,
+    input=lambda g, vec: mul(unsqueeze(g, -1), vec),
     vec=lambda g, input: mv(input.T, g),
     latex={"input": r"g\,v^\top", "vec": r"A^\top g"},
 )

@@ -8,6 +8,7 @@ import pytest
 import edutorch
 from edutorch import linalg, tensor
 from edutorch.backends import lapack, reference_only
+from edutorch.backends.addresses import address_of
 
 pytestmark = pytest.mark.skipif(not lapack.is_available(), reason="NumPy's BLAS is another one")
 
@@ -71,3 +72,23 @@ def test_the_triangle_that_is_not_read_may_hold_anything():
     A = tensor([[2.0, np.nan], [1.0, 1.0]])
     assert linalg.solve_triangular(A, tensor([[4.0], [5.0]]), upper=False).tolist() == [[2], [3]]
     assert edutorch.allclose(linalg.cholesky(A), tensor([[2**0.5, 0], [0.5**0.5] * 2]))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("order", "CF")
+def test_a_large_triangle_is_divided(upper, transpose, order):
+    rng = np.random.default_rng(1)
+    n, columns = 2 * lapack.UNDIVIDED_ROWS + 5, lapack.MIN_COLUMNS + 1
+    matrix = np.array(rng.standard_normal((n, n)) + n * np.eye(n), order=order)
+    right = rng.standard_normal((n, columns))
+    solution = right.copy()
+    assert lapack.solve_triangle(matrix, solution, upper=upper, unit=False, transpose=transpose)
+    triangle = np.triu(matrix) if upper else np.tril(matrix)
+    np.testing.assert_allclose((triangle.T if transpose else triangle) @ solution, right, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [np.array, lambda x: np.array(x)[1:], lambda x: np.array(x)[::-1]])
+def test_addresses_are_those_of_numpy(make):
+    array = make([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    assert address_of(array) == array.ctypes.data

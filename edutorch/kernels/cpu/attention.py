@@ -207,6 +207,8 @@ class HeadPlan(NamedTuple):
         offsets, sizes: see `forward`.
         heads: how many there are.
         products: how many multiplications the forward takes.
+        shape: of the last operand, in a forward the result.
+        blas_address: of the product in BLAS.
     """
 
     scale: np.ndarray
@@ -214,6 +216,8 @@ class HeadPlan(NamedTuple):
     sizes: np.ndarray
     heads: int
     products: int
+    shape: tuple[int, ...]
+    blas_address: int | None
 
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
@@ -240,7 +244,25 @@ def plan_heads(
         np.array([length, keys, d, e, is_causal, tile, *steps]),
         heads,
         heads * length * keys * (d + e),
+        layouts[-1][0],
+        gemm_address(dtype),
     )
+
+
+@lru_cache(256)
+def plan_contiguous(
+    dtype: np.dtype, scale: float, is_causal: bool, *shapes: tuple[int, ...]
+) -> HeadPlan | None:
+    """Return the plan of the forward for contiguous q, k and v; None: the definition runs."""
+    query, key, value = (np.empty(shape, dtype) for shape in shapes)
+    batches = {shape[:-2] for shape in shapes}
+    if prepare_operands(query, key, value) is None or len(batches) > 1:
+        return None
+    if gemm_address(dtype) is None:
+        return None
+    y = np.empty((*query.shape[:-1], value.shape[-1]), dtype)
+    arrays = query, key, value, y
+    return plan_heads(dtype, scale, is_causal, tuple((x.shape, x.strides) for x in arrays))
 
 
 def run_kernel(
@@ -250,7 +272,7 @@ def run_kernel(
     dtype, layouts = arrays[0].dtype, tuple([(array.shape, array.strides) for array in arrays])
     plan = plan_heads(dtype, scale, is_causal, layouts)
     parallel_for(
-        kernel, plan.heads, gemm_address(dtype), plan.scale, tuple(map(address_of, arrays)),
+        kernel, plan.heads, plan.blas_address, plan.scale, tuple(map(address_of, arrays)),
         plan.offsets, plan.sizes, work=passes * plan.products // PRODUCTS_PER_ELEMENT,
     )  # fmt: skip
 
@@ -261,6 +283,20 @@ def attention_forward() -> Callable[..., Any]:
     kernel = compile_kernel(forward, INT64, ARRAY_1D, TUPLE(*[INT64] * 4), INT64_2D, INT64_1D)
 
     def run(query: Array, key: Array, value: Array, scale: float, is_causal: bool = False) -> Any:
+        if query.flags.c_contiguous and key.flags.c_contiguous and value.flags.c_contiguous:
+            dtype = query.dtype
+            if not dtype is key.dtype is value.dtype:
+                return None
+            plan = plan_contiguous(dtype, scale, is_causal, query.shape, key.shape, value.shape)
+            if plan is None:
+                return None
+            y = np.empty(plan.shape, dtype)
+            addresses = address_of(query), address_of(key), address_of(value), address_of(y)
+            parallel_for(
+                kernel, plan.heads, plan.blas_address, plan.scale, addresses, plan.offsets,
+                plan.sizes, work=plan.products // PRODUCTS_PER_ELEMENT,
+            )  # fmt: skip
+            return y
         arrays = prepare_operands(query, key, value)
         # Batch axes that have to be broadcast are left to the definition.
         batch = query.shape[:-2]

@@ -231,38 +231,76 @@ class TiledConvolution:
         Args:
             lane_step: the distance in `weight` from one output channel to the next.
         """
-        (n, o), lane = y.shape[:2], vector_lanes(y.itemsize)
-        count = o // groups
-        padded_channels = -(-count // lane) * lane
-        if prefers_strips(plan, count, lane):
+        key = (y.shape, weight.size, y.itemsize, lane_step, groups, get_num_threads())
+        launch = plan.launches.get(key)
+        if launch is None:
+            launch = plan.launches[key] = plan_launch(plan, *key)
+        if launch.by_strips:
             self.strips(plan, x, weight, lane_step, bias, groups, y)
             return
-        packed = make_aligned(groups * padded_channels * plan.taps, y.dtype)
+        packed = make_aligned(launch.packed_size, y.dtype)
+        padded_channels, count = launch.sizes.padded_channels, launch.sizes.count
         if padded_channels > count:  # the lanes without a filter are computed, and not written
             packed[:] = 0
         parallel_for(
             self.pack_kernel, -(-plan.taps // TAPS_PER_STEP), weight.reshape(-1), plan.weights,
-            packed, (lane_step, weight.size // groups, count, groups, padded_channels),
-            work=packed.size,
+            packed, launch.pack_sizes, work=launch.packed_size,
         )  # fmt: skip
-        shift = np.zeros((groups, padded_channels), y.dtype)
+        shift = np.zeros(groups * padded_channels, y.dtype)
         if bias is not None:
-            shift[:, :count] = bias.reshape(groups, count)
-        units, blocks = (
-            -(-n // plan.images) * plan.tiles,
-            -(-padded_channels // (MAX_TILE_VECTORS * lane)),
-        )
-        # With fewer tiles than threads, the channels of a tile are shared among several.
-        share = -(-blocks // -(-get_num_threads() // units)) * MAX_TILE_VECTORS * lane
-        sizes = TileSizes(
-            n, plan.frame.sizes[0], count, groups, padded_channels, plan.tile, plan.tiles, share,
-            y[0, 0].size,
-        )  # fmt: skip
+            shift.reshape(groups, -1)[:, :count] = bias.reshape(groups, count)
         parallel_for(
-            self.tiles_kernel, units * -(-padded_channels // share), x.reshape(-1), packed,
-            shift.reshape(-1), y.reshape(-1), plan.for_kernels, tuple(sizes),
-            work=n * plan.out_size * groups * padded_channels * plan.taps // PRODUCTS_PER_ELEMENT,
+            self.tiles_kernel, launch.units, x.reshape(-1), packed, shift, y.reshape(-1),
+            plan.for_kernels, launch.tile_sizes, work=launch.work,
         )  # fmt: skip
+
+
+class Launch(NamedTuple):
+    """What the kernels are told besides the plan; kept with it.
+
+    Attributes:
+        by_strips: whether strips take less work than tiles.
+        packed_size: the number of elements of the packed filters; `pack_sizes` for `pack_filters`.
+        units: the range of `conv_tiles`, with `sizes`, which `tile_sizes` are as a plain tuple.
+        work: see `parallel_for`.
+    """
+
+    by_strips: bool
+    packed_size: int
+    pack_sizes: tuple[int, ...]
+    units: int
+    sizes: TileSizes
+    tile_sizes: tuple[int, ...]
+    work: int
+
+
+def plan_launch(
+    plan: Plan, shape: Counts, weight_size: int, itemsize: int, lane_step: int, groups: int,
+    threads: int,
+) -> Launch:  # fmt: skip
+    """Return what the kernels are told about a result of this shape."""
+    (n, o), lane = shape[:2], vector_lanes(itemsize)
+    count = o // groups
+    padded_channels = -(-count // lane) * lane
+    units, blocks = (
+        -(-n // plan.images) * plan.tiles,
+        -(-padded_channels // (MAX_TILE_VECTORS * lane)),
+    )
+    # With fewer tiles than threads, the channels of a tile are shared among several.
+    share = -(-blocks // -(-threads // units)) * MAX_TILE_VECTORS * lane
+    sizes = TileSizes(
+        n, plan.frame.sizes[0], count, groups, padded_channels, plan.tile, plan.tiles, share,
+        math.prod(shape[2:]),
+    )  # fmt: skip
+    return Launch(
+        prefers_strips(plan, count, lane),
+        groups * padded_channels * plan.taps,
+        (lane_step, weight_size // groups, count, groups, padded_channels),
+        units * -(-padded_channels // share),
+        sizes,
+        tuple(sizes),
+        n * plan.out_size * groups * padded_channels * plan.taps // PRODUCTS_PER_ELEMENT,
+    )
 
 
 _convolutions: list[TiledConvolution] = []
@@ -295,10 +333,11 @@ def convolution_kernel(name: str) -> Callable[..., Any]:
         if input.shape[1] != weight.shape[1] * groups:
             return None  # the definition says what is wrong
         check_groups(op, weight.shape[0], groups)
-        settings = tuple(
-            tuple(setting) if isinstance(setting, list) else setting
-            for setting in (stride, padding, dilation)
-        )
+        settings = stride, padding, dilation
+        if list in map(type, settings):
+            settings = tuple(
+                tuple(value) if value.__class__ is list else value for value in settings
+            )  # type: ignore[assignment]
         kernel, strides, pads, dilations = resolve_window(weight.shape, *settings)
         meeting = meeting_taps(input.shape[2:], kernel, strides, pads, dilations)
         if meeting is not None and is_finite(weight):
@@ -312,7 +351,7 @@ def convolution_kernel(name: str) -> Callable[..., Any]:
             x, w.shape, strides, dilations, groups, y[:, 0].size
         ) and winograd(x, w, bias, tuple(before for before, _ in pads), y, flip_filters=False)
         if not used_winograd:
-            convolve(plan, x, w, w[0].size, bias, groups, y)
+            convolve(plan, x, w, w.size // len(w), bias, groups, y)
         return y
 
     return run

@@ -268,6 +268,11 @@ class Plan:
         )  # fmt: skip
 
     @functools.cached_property
+    def launches(self) -> dict[Any, Any]:
+        """What the kernels are told for results of some shapes: see `conv.Launch`."""
+        return {}
+
+    @functools.cached_property
     def is_contiguous(self) -> bool:
         """Whether the output positions are consecutive in the result."""
         # The targets increase, so the first one and the last one decide.

@@ -16,7 +16,7 @@ import numpy as np
 from ...backends import lapack
 from ...backends.blas import LONG, interruptible
 from ...backends.kernel_registry import as_ndarray
-from ...backends.numpy import Array
+from ...backends.numpy import Array, copy_row_major
 from ...ops.cholesky import cholesky
 from ...ops.linalg import matmul
 from ...ops.lu import lu_factor_forward
@@ -133,7 +133,7 @@ def triangular_solution() -> Callable[..., Any]:
     def substitute(matrix: Array, right: Array, *, upper: bool, unit: bool) -> Any:
         if not unit and not matrix.diagonal().all():
             return None
-        x = np.array(right, order="C")
+        x = copy_row_major(right)
         if not lapack.solve_triangle(matrix, x, upper=upper, unit=unit) or not lapack.is_finite(x):
             return None
         return x
@@ -154,12 +154,12 @@ def lu_factors() -> Callable[..., Any]:
         return keep_definition
 
     def factor(matrix: Array) -> Any:
-        memory = np.array(matrix.T, order="C")
+        memory = copy_row_major(matrix.T)
         factors = lapack.factor_lu(memory, *matrix.shape)
         if factors is None or not lapack.is_finite(memory):
             return None
         pivots, info = factors
-        return np.ascontiguousarray(memory.T), pivots.astype("int32"), np.array(info, "int32")
+        return copy_row_major(memory.T), pivots.astype("int32"), np.array(info, "int32")
 
     def run(input: Array, pivot: bool) -> Any:
         if not pivot or not is_suitable(input, square=False):

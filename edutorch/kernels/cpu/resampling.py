@@ -9,7 +9,15 @@ import numpy as np
 
 from ...backends.numpy import Array
 from ...nn.functional import adaptive
-from .jit import ARRAY_1D, ARRAY_3D, BOOL, INT64_1D, compile_kernel, split_at_axis, use_wide_vectors
+from .jit import (
+    ARRAY_1D,
+    ARRAY_3D,
+    INT64,
+    INT64_1D,
+    compile_kernel,
+    split_at_axis,
+    use_wide_vectors,
+)
 from .parallel import parallel_for
 from .scan import is_axis
 from .work_queue import claim_range
@@ -17,10 +25,13 @@ from .work_queue import claim_range
 Run = Callable[..., Any]
 
 
-def sum_windows(start, stop, x, y, starts, positions, weights, are_pairs):
+def sum_windows(start, stop, x, y, starts, positions, weights, taps):
     """y[i, k] = Σ weight · x[i, position] over the taps of output k; the range: pairs of i and k.
 
     Where each output is one number, the range counts i.
+
+    Args:
+        taps: how many each output has; 0: not all have as many.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
@@ -28,7 +39,11 @@ def sum_windows(start, stop, x, y, starts, positions, weights, are_pairs):
     if inner == 1:
         for i in range(start, stop):
             row, out = x[i].reshape(-1), y[i].reshape(-1)
-            if are_pairs:  # linear interpolation
+            if taps == 1:  # the nearest
+                for k in range(np.uint64(count)):
+                    out[k] = row[np.uint64(positions[k])] * weights[k]
+                continue
+            if taps == 2:  # linear interpolation
                 for k in range(np.uint64(count)):
                     a, b = k + k, k + k + np.uint64(1)
                     left, right = row[np.uint64(positions[a])], row[np.uint64(positions[b])]
@@ -58,7 +73,7 @@ def sum_windows(start, stop, x, y, starts, positions, weights, are_pairs):
 @adaptive.resample_axis.kernel("cpu", min_size=1)
 def resample_axis() -> Run:
     """Make the weighted sums along an axis; their derivative is the same op."""
-    kernel = compile_kernel(sum_windows, ARRAY_3D, ARRAY_3D, INT64_1D, INT64_1D, ARRAY_1D, BOOL)
+    kernel = compile_kernel(sum_windows, ARRAY_3D, ARRAY_3D, INT64_1D, INT64_1D, ARRAY_1D, INT64)
 
     def run(input: Array, axis: int, taps: adaptive.WindowSums) -> np.ndarray | None:
         if not is_axis(input, axis):
@@ -68,7 +83,7 @@ def resample_axis() -> Run:
         units = outer if inner == 1 else outer * count
         parallel_for(
             kernel, units, input.reshape(outer, n, inner), y, taps.starts, taps.positions,
-            taps.weights_as(input.dtype), taps.are_pairs, work=y.size,
+            taps.weights_as(input.dtype), taps.width, work=y.size,
         )  # fmt: skip
         return y.reshape(*input.shape[:axis], count, *input.shape[axis + 1 :])
 

@@ -90,9 +90,10 @@ class WindowSums:
         return cls(starts, table.positions, table.weights, size)
 
     @cached_property
-    def are_pairs(self) -> bool:
-        """Whether each output has two taps."""
-        return bool((numpy.diff(self.starts) == 2).all())
+    def width(self) -> int:
+        """The number of taps of each output; 0 if not all have as many."""
+        widths = numpy.unique(numpy.diff(self.starts))
+        return int(widths[0]) if len(widths) == 1 else 0
 
     def weights_as(self, dtype: Any) -> Any:
         """Return the weights in the dtype of what they are multiplied with."""

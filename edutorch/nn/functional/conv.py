@@ -331,16 +331,17 @@ def check_shapes(
 
     Raises: ShapeError: too many or too few axes, or not `expected(weight)` channels.
     """
+    axes = input.ndim
+    is_valid = (axes == rank + 2 or axes == rank + 1) and weight.ndim == rank + 2
+    if is_valid and input.shape[-1 - rank] == expected(weight):
+        return axes == rank + 2
     shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
-    if input.ndim not in (rank + 1, rank + 2) or weight.ndim != rank + 2:
+    if not is_valid:
         raise ShapeError(op, f"expected ({LAYOUTS[rank]}), or the same without the batch n", shapes)
-    channels, expected_channels = input.shape[-1 - rank], expected(weight)
-    if channels != expected_channels:
-        raise ShapeError(
-            op, f"expected {expected_channels} input channels, got {channels}", shapes,
-            "the channels come before the places: (n, c, …)",
-        )  # fmt: skip
-    return input.ndim == rank + 2
+    raise ShapeError(
+        op, f"expected {expected(weight)} input channels, got {input.shape[-1 - rank]}", shapes,
+        "the channels come before the places: (n, c, …)",
+    )  # fmt: skip
 
 
 def run_conv(

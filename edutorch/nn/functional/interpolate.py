@@ -258,6 +258,18 @@ def resolve_size(
     scale_factor: float | Sequence[float] | None,
 ) -> tuple[list[int], list[float | None]]:  # fmt: skip
     """Return the output size and, if specified, the scale factor of each axis."""
+    is_number = (size is None or size.__class__ is int) and scale_factor.__class__ in NUMBERS
+    return (resolve_number if is_number else resolve_sizes)(old, size, scale_factor)
+
+
+NUMBERS = {int, float, type(None)}
+
+
+def resolve_sizes(
+    old: tuple[int, ...], size: int | Sequence[int] | None,
+    scale_factor: float | Sequence[float] | None,
+) -> tuple[list[int], list[float | None]]:  # fmt: skip
+    """Do what `resolve_size` does, for settings of any kind."""
     setting = size if scale_factor is None else scale_factor
     if setting is None:
         raise SettingError("interpolate", "either size or scale_factor should be defined")
@@ -277,6 +289,10 @@ def resolve_size(
     if any(n * f < 1 for n, f in zip(old, values, strict=True)):
         raise SettingError("interpolate", f"a scale_factor of {scale_factor} leaves nothing")
     return [math.floor(n * f) for n, f in zip(old, values, strict=True)], [float(f) for f in values]
+
+
+resolve_number = lru_cache(128)(resolve_sizes)
+"""The same for one number for all axes, kept: nobody changes the lists."""
 
 
 def upsample(
