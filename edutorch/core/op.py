@@ -252,7 +252,7 @@ class Op:
         tensors = {name: text for name, text in types.items() if "Array" in text}
         self.inputs = tuple(tensors)
         self.settings = tuple(name for name in types if name not in tensors)
-        # By annotation: what is named an Index is copied when it is saved.
+        # By annotation: what is named an Index is checked in backward, or copied.
         indices = [name for name, text in types.items() if "Index" in text]
         self.copied = (*indices, *options.outputs[1:])  # arrays that are saved as they are now
         self.optional = {name for name, text in tensors.items() if "None" in text}
