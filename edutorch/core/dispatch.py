@@ -231,7 +231,7 @@ def record(
     output, further = outputs[0], outputs[1:]
     values = settings | dict(zip(op.inputs, (operands,) if op.variadic else operands, strict=True))
     values |= {name: extra._array for name, extra in zip(op.outputs[1:], further, strict=True)}
-    # Writes into indices and into further outputs are not tracked: what is saved are copies.
+    # Writes into arrays of indices and further outputs are not tracked: what is saved are copies.
     values |= {name: copy_mutable(values[name]) for name in op.copied if name in op.saved}
     graph.record(op, output, values)
     if any(isinstance(array_of(operand), Shared) for operand in operands):

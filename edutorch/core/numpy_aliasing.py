@@ -143,10 +143,12 @@ UNCHANGING = {int, slice, bool, type(None), type(...)}
 def copy_mutable(value: Any) -> Any:
     """Return an index, a mask or a second result as a node saves it: arrays are copied.
 
-    A tensor is saved itself: where it was written to, backward says so (`Node.refuse_stale_index`).
+    A tensor is saved itself: where it was written to, backward says so (`refuse_stale_index`).
     """
     if value.__class__ in UNCHANGING:
         return value
+    if value.__class__ is np.ndarray:
+        return value.copy()
     if value.__class__ is tuple or value.__class__ is list:
         if value.__class__ is tuple and UNCHANGING.issuperset(map(type, value)):
             return value

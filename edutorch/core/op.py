@@ -253,7 +253,7 @@ class Op:
         tensors = {name: text for name, text in types.items() if "Array" in text}
         self.inputs = tuple(tensors)
         self.settings = tuple(name for name in types if name not in tensors)
-        # By annotation: what is named an Index is copied when it is saved.
+        # By annotation: what is named an Index is checked in backward, or copied.
         indices = [name for name, text in types.items() if "Index" in text]
         self.copied = (*indices, *options.outputs[1:])  # arrays that are saved as they are now
         self.optional = {name for name, text in tensors.items() if "None" in text}
@@ -343,7 +343,6 @@ class Op:
         self.node_types: dict[str, type[graph.Node]] = {}
         self.node = node or self._node_name()
         self.choose_node = None if self.node.isidentifier() else self._choose_node
-        self.node_scope: dict[str, Any] | None = None  # of the expression that chooses one
         self.node_type = self.node_type_named(NODE_NAME.findall(self.node)[0])
 
     def _node_name(self) -> str:
@@ -357,14 +356,9 @@ class Op:
 
     def _choose_node(self, values: dict[str, Any]) -> type[graph.Node]:
         """Return the type of node that PyTorch has for a call with these arguments, by name."""
-        if self.node_scope is None:
-            names = NODE_NAME.findall(self.node)
-            self.node_scope = {name: self.node_type_named(name) for name in names}
-            self.node_scope["Tensor"] = Tensor
-            self.node_code = compile(self.node, f"<node of {self.name}>", "eval")
-        arrays = {f"a_{name}": array_of(values[name]) for name in self.inputs}
-        scope = {**self.node_scope, **arrays, **values}
-        return eval(self.node_code, self.forward.__globals__, scope)
+        names = {name: self.node_type_named(name) for name in NODE_NAME.findall(self.node)}
+        names |= {f"a_{name}": array_of(values[name]) for name in self.inputs}
+        return eval(self.node, {**self.forward.__globals__, "Tensor": Tensor}, {**names, **values})
 
     def node_type_named(self, name: str) -> type[graph.Node]:
         """Return the type of this op's nodes of that name."""
@@ -410,7 +404,7 @@ class Op:
             "unknown_keyword": unknown_setting, "restore_result": restore_result,
             "second_backward": versions.second_backward, "stale_value": versions.stale_value,
             "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
-            "rule_on_device": rule_on_device,
+            "rule_on_device": rule_on_device, "refuse_stale_index": versions.refuse_stale_index,
             "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen, "widens": widens,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
         }  # fmt: skip

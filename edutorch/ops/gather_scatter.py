@@ -467,7 +467,7 @@ def index_put(
     >>> index_put(zeros(3), (tensor([0, 0]),), tensor([5.0, 6.0]), accumulate=True)
     tensor([11.,  0.,  0.])
     """
-    if any(index is None for index in indices):
+    if type(None) in map(type, indices):
         raise TypeError("expected a tensor for each axis; leave out the last axes, not the first")
     if values.dtype != input.dtype:
         raise DTypeError(

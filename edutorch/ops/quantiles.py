@@ -216,9 +216,8 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
     if name == "median":
-        settings = {"dim": axis, "keepdim": keepdim, "largest": False}
         arguments = ((n - 1) // 2, axis, keepdim, True)
-        middle = pick(KTH_SMALLEST, minmax_dim.op, input, arguments, settings)
+        middle = pick(KTH_SMALLEST, minmax_dim.op, input, arguments, (axis, keepdim))
         if middle is not None:
             return return_types.median(*middle)
     ordered = sort(rows, axis)

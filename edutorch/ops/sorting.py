@@ -10,7 +10,8 @@ from .. import backends
 from ..backends.kernel_registry import Slot, slot
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
-from ..core.autograd.graph import record
+from ..core.autograd.graph import edge_of
+from ..core.autograd.versions import clock
 from ..core.composed import as_method, name_node, recorded_as, takes_out, write_into
 from ..core.op import Op, op
 from ..core.precision import to_float32
@@ -38,7 +39,7 @@ KTH_SMALLEST, TOP_K = slot("KTH_SMALLEST"), slot("TOP_K")
 
 
 def pick(
-    kernel: Slot, op: Op, input: Tensor, arguments: tuple[Any, ...], settings: dict[str, Any]
+    kernel: Slot, op: Op, input: Tensor, arguments: tuple[Any, ...], settings: tuple[Any, ...]
 ) -> tuple[Tensor, Tensor] | None:
     """Return the elements that a kernel finds along an axis, and their indices.
 
@@ -47,7 +48,7 @@ def pick(
     Args:
         op: as a call of which they are recorded: its rule is the same.
         arguments: of the kernel, after the array.
-        settings: of the op.
+        settings: what a node of the op saves between the shape of the input and the indices.
     """
     x, modes = input._array, current()
     if (modes is not DEFAULT and modes is not NO_GRAD) or input.__class__ not in PLAIN_TENSORS:
@@ -55,10 +56,14 @@ def pick(
     found = kernel(x, *arguments) if x.__class__ is ndarray and x.size else None
     if found is None:
         return None
-    values, indices = map(wrap, found)
+    values, indices = found
+    result = wrap(values)
     if modes.grad and input._node is not None:
-        record(op, values, {"input": input, "indices": found[1].copy(), **settings})
-    return values, indices
+        result._node = node = op.node_type()
+        node._order, node.edges = clock(), (edge_of(input),)
+        node.saved = (x.shape, *settings, indices.copy())
+        node.shape, node.dtype, node.hooks, node.writes = values.shape, values.dtype, None, None
+    return result, wrap(indices)
 
 
 def scatter_gradient(
@@ -228,7 +233,7 @@ def topk(
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    top = pick(TOP_K, sort_forward.op, input, (k, dim, largest), {"dim": dim})
+    top = pick(TOP_K, sort_forward.op, input, (k, dim, largest), (dim,))
     if top is not None:
         return return_types.topk(*top)
     candidates = partial_topk(input, k, dim, largest)
@@ -293,8 +298,8 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
         raise ShapeError(
             "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    settings = {"dim": dim, "keepdim": keepdim, "largest": False}
-    kth = pick(KTH_SMALLEST, minmax_dim.op, input, (k - 1, dim, keepdim, False), settings)
+    arguments = (k - 1, dim, keepdim, False)
+    kth = pick(KTH_SMALLEST, minmax_dim.op, input, arguments, (dim, keepdim))
     if kth is not None:
         return return_types.kthvalue(*kth)
     ordered = sort(input, dim)

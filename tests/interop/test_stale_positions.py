@@ -1,4 +1,4 @@
-"""Saved indices, masks and second results are copies: later writes have no effect."""
+"""Later writes into indices, masks and second results have no effect, or are refused."""
 
 from __future__ import annotations
 

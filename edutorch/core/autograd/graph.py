@@ -30,7 +30,7 @@ from ...modes import current
 from ..precision import widen_for_rules
 from ..shapes import keepdim_shape
 from . import versions
-from .versions import VersionCounter, clock, second_backward, stale_value
+from .versions import VersionCounter, clock, refuse_stale_index, second_backward, stale_value
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -172,23 +172,13 @@ class Node:
                 self.refuse_stale("the result", self.writes, value)
                 values[name] = self.restore_result(value) if recording else value
             elif name in self.op.inputs:
-                tensors = value if self.op.variadic else (value,)
-                for tensor in tensors:
+                for tensor in value if self.op.variadic else (value,):
                     self.refuse_stale(name, getattr(tensor, "_writes", None), array_of(tensor))
                 if not recording:
-                    arrays = [array_of(tensor) for tensor in tensors]
-                    values[name] = arrays if self.op.variadic else arrays[0]
+                    values[name] = [*map(array_of, value)] if self.op.variadic else array_of(value)
             elif name in self.op.copied:
-                self.refuse_stale_index(name, value)
+                refuse_stale_index(self, name, value)
         return values
-
-    def refuse_stale_index(self, name: str, index: Any) -> None:
-        """Raise StaleValueError if a tensor of an index was written to after this node saved it."""
-        for part in index if index.__class__ is tuple else (index,):
-            if part.__class__ is tuple:
-                self.refuse_stale_index(name, part)
-            elif getattr(part, "_writes", None) is not None:
-                self.refuse_stale(name, part._writes, part._array)
 
     def refuse_stale(self, name: str, writes: VersionCounter | None, array: Array) -> None:
         """Raise StaleValueError if `array` was written to after this node saved it."""

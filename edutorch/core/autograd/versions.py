@@ -255,6 +255,15 @@ def second_backward(node: Node) -> GradientError:
     )
 
 
+def refuse_stale_index(node: Node, name: str, index: Any) -> None:
+    """Raise StaleValueError if a tensor of an index was written to after a node saved it."""
+    for part in index if index.__class__ is tuple else (index,):
+        if part.__class__ is tuple:
+            refuse_stale_index(node, name, part)
+        elif getattr(part, "_writes", None) is not None:
+            node.refuse_stale(name, part._writes, part._array)
+
+
 def stale_value(node: Node, name: str, writes: VersionCounter) -> StaleValueError:
     if writes.time == float("inf"):
         return StaleValueError(

@@ -52,7 +52,7 @@ def backward_source(op: Op) -> str:
                 lines += ["elif g.dtype.itemsize == 2:", "    g = widen(g)"]
         elif name in op.copied and name not in op.outputs:
             lines += [f"if {name}.__class__ is not int:"]
-            lines += [f"    node.refuse_stale_index({name!r}, {name})"]
+            lines += [f"    refuse_stale_index(node, {name!r}, {name})"]
     lines += widen_lines(op)
     if op.family.reduces:
         lines += ["shape = keepdim_shape(input_shape, dim)", "g = g.reshape(shape)"]

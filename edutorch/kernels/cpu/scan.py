@@ -23,6 +23,7 @@ from ...ops import cumulative
 from .jit import (
     ARRAY_3D,
     BOOL,
+    FLOATS,
     INT64_3D,
     are_contiguous_floats,
     compile_kernel,
@@ -260,23 +261,21 @@ def count_bands(shape: tuple[int, int, int], rows: int = 1) -> int:
 
 def is_axis(input: Array, dim: Any) -> bool:
     """Whether a kernel can go along this axis."""
-    return (
-        dim.__class__ is int
-        and input.ndim > 0
-        and -input.ndim <= dim < input.ndim
-        and input.size > 0
-        and are_contiguous_floats((input,))
-    )
+    if dim.__class__ is not int or input.__class__ is not np.ndarray or not input.flags.carray:
+        return False
+    ndim = input.ndim
+    return -ndim <= dim < ndim and input.dtype in FLOATS and input.size > 0
 
 
 def scanned(input: Array, dim: int, is_product: bool, backwards: bool) -> np.ndarray:
     """Return the sums or the products of the elements so far."""
-    y, shape = np.empty_like(input), split_at_axis(input.shape, dim)
+    shape = split_at_axis(input.shape, dim)
+    y = np.empty(shape, input.dtype)
     parallel_for(
-        scan_kernel(), count_bands(shape, ROW_BAND), input.reshape(shape), y.reshape(shape),
-        is_product, backwards, work=input.size,
+        scan_kernel(), count_bands(shape, ROW_BAND), input.reshape(shape), y, is_product, backwards,
+        work=input.size,
     )  # fmt: skip
-    return y
+    return y.reshape(input.shape)
 
 
 @ops.cumsum.kernel("cpu", min_size=256)

@@ -110,7 +110,10 @@ def unpack_keys(start, stop, x, keys, values, indices):
 
 def as_rows(input: Array, dim: int) -> np.ndarray:
     """Return an array with an axis as the last one, contiguous, as rows."""
-    rows = input if dim in (-1, input.ndim - 1) else np.moveaxis(input, dim, -1)
+    is_last = dim in (-1, input.ndim - 1)
+    if is_last and input.ndim == 2 and input.flags.c_contiguous:
+        return input
+    rows = input if is_last else np.moveaxis(input, dim, -1)
     if not rows.flags.c_contiguous:
         rows = copy_into(np.empty(rows.shape, rows.dtype), rows)
     return rows.reshape(-1, rows.shape[-1])
@@ -119,6 +122,8 @@ def as_rows(input: Array, dim: int) -> np.ndarray:
 def from_rows(rows: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
     """Return rows as a contiguous array whose axis `dim` they are; the inverse of `as_rows`."""
     dim %= len(shape)
+    if len(shape) == 2 and dim == 1:
+        return rows
     others = (*shape[:dim], *shape[dim + 1 :])
     if dim == len(others):
         return rows.reshape(*others, rows.shape[-1])
@@ -264,10 +269,12 @@ def median_forward() -> Run:
     def run(input: Array, skips_nan: bool) -> np.ndarray | None:
         if not are_contiguous_floats((input,)):
             return None
-        if np.isnan(input.max()):
+        highest, middle = input.max(), (input.size - 1) // 2
+        if highest != highest:
             return None if skips_nan else np.array(np.nan, input.dtype)
-        middle = (input.size - 1) // 2
-        return np.array(np.partition(input.reshape(-1), middle)[middle])
+        elements = input.flatten()
+        elements.partition(middle)
+        return elements[middle : middle + 1].reshape(()).copy()
 
     return run
 

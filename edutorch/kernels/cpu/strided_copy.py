@@ -30,11 +30,11 @@ from ...core.storage import make_in_order, memory_format, memory_order, preserve
 from ...nn.functional import padding
 from ...ops import joining, rearrange
 from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load
-from .jit import ARRAY_3D, BOOL, INT64, UNSIGNED, compile_kernel, pointer, use_wide_vectors
+from .jit import UNSIGNED, pointer, use_wide_vectors
 from .parallel import parallel_for
 from .work_queue import claim_range
 
-__all__ = ["as_floats", "copy_into", "copy_kernel"]
+__all__ = ["SHARES", "copy_into", "copy_kernel"]
 
 Run = Callable[..., Any]
 MAX_AXES = 65
@@ -263,17 +263,6 @@ def is_plain(*arrays: Array) -> bool:
     return all(array.__class__ is np.ndarray for array in arrays)
 
 
-FLOATS = {4: np.dtype("float32"), 8: np.dtype("float64")}
-
-
-def as_floats(array: Array) -> Any:
-    """View an array of any dtype as floats of the same size, to be moved; None: it cannot be."""
-    if array.__class__ is not np.ndarray or not array.flags.carray or array.dtype.hasobject:
-        return None
-    dtype = FLOATS.get(array.itemsize)
-    return None if dtype is None else array if array.dtype is dtype else array.view(dtype)
-
-
 # Ops that only move elements -------------------------------------------------------------------
 
 
@@ -283,9 +272,11 @@ def clone() -> Run:
     copy_kernel()
 
     def run(input: Array, format: memory_format | None = None) -> np.ndarray | None:
-        if not is_plain(input):
+        if input.__class__ is not np.ndarray:
             return None
         if format is None or format is preserve_format:
+            if input.flags.c_contiguous:
+                return copy_into(np.empty(input.shape, input.dtype), input)
             order = memory_order(input)
         else:
             order = format.order_of("clone", input.ndim)
@@ -420,15 +411,16 @@ def constant_pad() -> Run:
         if input.__class__ is not np.ndarray:
             return None
         source, target, shape, borders = [], [], [], []
+        is_small = input.size < SMALL  # filled at once: many small writes would take longer
         for axis, (size, (before, behind)) in enumerate(zip(input.shape, pads, strict=True)):
             if before or behind:
                 width = size + before + behind
                 source.append(slice(max(-before, 0), size - max(-behind, 0)))
                 target.append(slice(max(before, 0), width - max(behind, 0)))
                 shape.append(width)
-                if before > 0:
+                if before > 0 and not is_small:
                     borders.append((*[ALL] * axis, slice(before)))
-                if behind > 0:
+                if behind > 0 and not is_small:
                     borders.append((*[ALL] * axis, slice(width - behind, None)))
             else:
                 source.append(ALL)
@@ -436,7 +428,9 @@ def constant_pad() -> Run:
                 shape.append(size)
         if min(shape, default=0) < 0:
             return None
-        y, kept = np.empty(shape, input.dtype), input[tuple(source)]
+        kept, y = input[tuple(source)], np.empty(shape, input.dtype)
+        if is_small:
+            y.fill(value)
         inner = y[tuple(target)]
         if inner.shape != kept.shape:
             return None
@@ -466,22 +460,38 @@ def reshape() -> Run:
     return run
 
 
-def copy_triangle(start, stop, x, y, diagonal, is_lower):
-    """Copy the part of matrices on one side of a diagonal, and 0 elsewhere; the range: rows."""
+@njit
+def copy_triangle_rows(start, stop, addresses, shape, diagonal, is_lower, like):
+    """Copy the part of each row on one side of the diagonal, and set the rest to 0."""
+    rows, columns = shape
+    size = like.itemsize
+    for unit in range(start, stop):
+        source = pointer(addresses[0] + unit * columns * size, like)
+        target = pointer(addresses[1] + unit * columns * size, like)
+        cut = min(max(unit % rows + diagonal + is_lower, 0), columns)
+        first, last = (0, cut) if is_lower else (cut, columns)
+        for j in range(np.uint64(first)):
+            target[j] = 0
+        for j in range(np.uint64(first), np.uint64(last)):
+            target[j] = source[j]
+        for j in range(np.uint64(last), np.uint64(columns)):
+            target[j] = 0
+
+
+def copy_triangle(start, stop, target, source, diagonal, is_lower, size):
+    """Copy the triangles of contiguous matrices, array objects; the range counts rows."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    rows, columns = x.shape[1], x.shape[2]
-    for unit in range(np.int64(start), np.int64(stop)):
-        matrix, r = unit // rows, unit % rows
-        row, out = x[matrix, r], y[matrix, r]
-        cut = min(max(r + diagonal + is_lower, 0), columns)
-        first, last = (0, cut) if is_lower else (cut, columns)
-        kept, target = row[first:last], out[first:last]
-        for j in range(kept.size):
-            target[j] = kept[j]
-        empty = out[last:] if is_lower else out[:first]
-        for j in range(empty.size):
-            empty[j] = 0
+    start, stop = np.int64(start), np.int64(stop)
+    addresses = load(source + DATA), load(target + DATA)
+    last = load(source + SHAPE) + 8 * (load(source + NDIM) & 0xFFFFFFFF) - 8
+    shape = load(last - 8), load(last)
+    if size == 4:
+        like = np.empty(0, np.uint32)
+        copy_triangle_rows(start, stop, addresses, shape, diagonal, is_lower, like)
+    else:
+        like_64 = np.empty(0, np.uint64)
+        copy_triangle_rows(start, stop, addresses, shape, diagonal, is_lower, like_64)
 
 
 @ops.tril.kernel("cpu", min_size=64)
@@ -490,20 +500,22 @@ def copy_triangle(start, stop, x, y, diagonal, is_lower):
 @ops.triu.kernel("cpu", "input", min_size=64)
 def triangle(key: str) -> Run:
     """Make the forward of `tril` or `triu`, or its rule, which is the same."""
-    kernel = compile_kernel(copy_triangle, ARRAY_3D, ARRAY_3D, INT64, BOOL)
-    is_lower = key.startswith("tril")
+    signature = types.void(UNSIGNED, UNSIGNED, *[types.int64] * 5)
+    compiled = njit([signature], cache=True, nogil=True, error_model="numpy")(copy_triangle)
+    kernel, is_lower = compiled if layout_is_known() else None, int(key.startswith("tril"))
 
     def run(input: Array, diagonal: int) -> np.ndarray | None:
-        x = as_floats(input)
-        if x is None or x.ndim < 2 or not x.size or diagonal.__class__ is not int:
+        if input.__class__ is not np.ndarray or not input.flags.c_contiguous or kernel is None:
+            return None
+        shape, size = input.shape, input.itemsize
+        if len(shape) < 2 or not input.size or diagonal.__class__ is not int or size not in (4, 8):
             return None
         if not -LONGEST < diagonal < LONGEST:
             diagonal = LONGEST if diagonal > 0 else -LONGEST
-        y, (*_, rows, columns) = np.empty(x.shape, x.dtype), x.shape
-        shape = (x.size // (rows * columns), rows, columns)
-        matrices, results = x.reshape(shape), y.reshape(shape)
-        parallel_for(kernel, shape[0] * rows, matrices, results, diagonal, is_lower, work=x.size)
-        return y if x is input else y.view(input.dtype)
+        y = np.empty(shape, input.dtype)
+        count = y.size // shape[-1]
+        parallel_for(kernel, count, id(y), id(input), diagonal, is_lower, size, work=y.size)
+        return y
 
     return run
 
