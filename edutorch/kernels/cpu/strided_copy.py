@@ -25,7 +25,6 @@ from numba import carray, njit, types
 
 from ... import ops
 from ...backends import numpy
-from ...backends.addresses import address_of
 from ...backends.numpy import Array
 from ...core.storage import make_in_order, memory_format, memory_order, preserve_format
 from ...ops import rearrange
@@ -182,7 +181,7 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
         units = rows // adjacent[0] * -(-adjacent[0] // TILE) * -(-width // TILE)
     else:
         units = rows * -(-width // CHUNK)
-    addresses = address_of(source), address_of(target)
+    addresses = source.ctypes.data, target.ctypes.data
     parallel_for(copy_kernel(), units, addresses, plan, size, in_tiles, work=source.size)
     return target
 
