@@ -159,7 +159,7 @@ def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
             raise ShapeError(
                 name, "an empty tensor has none; give a `dim`", {"input": tuple(input.shape)}
             )
-        result = reduce_all(input, out=out)
+        result = reduce_all(input, None, out=out)
         if result._node is not None and result._node is not LEAF:
             name_node(result._node, WHOLE_NODES[name])
         return result

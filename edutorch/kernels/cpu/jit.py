@@ -19,8 +19,9 @@ from ...backends.numpy import Array
 __all__ = [
     "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "ArgumentType", "BOOL", "FLOAT64", "FLOAT64_2D",
     "FLOAT64_3D", "FLOATS", "INT64", "INT64_1D", "INT64_2D", "INT64_3D", "SCALAR", "TUPLE",
-    "are_contiguous_floats", "compile_kernel", "contiguous_gradient", "contiguous_rows",
-    "pointer", "split_at_axis", "use_wide_vectors", "writable_contiguous",
+    "are_contiguous_floats", "as_rows_of", "compile_kernel", "contiguous_gradient",
+    "contiguous_rows", "is_contiguous_float", "pointer", "split_at_axis", "use_wide_vectors",
+    "writable_contiguous",
 ]  # fmt: skip
 
 ArgumentType = Callable[[Any], Any]
@@ -161,6 +162,16 @@ def are_contiguous_floats(arrays: Iterable[Array], dtype: np.dtype | None = None
         elif array.dtype != dtype:
             return False
     return dtype in FLOATS
+
+
+def is_contiguous_float(array: Array) -> bool:
+    """The same of one array, in half the time."""
+    return array.__class__ is np.ndarray and array.flags.carray and array.dtype in FLOATS
+
+
+def as_rows_of(array: np.ndarray, n: int) -> np.ndarray:
+    """View an array as rows of n elements; a matrix of such rows is returned as it is."""
+    return array if array.ndim == 2 and array.shape[1] == n else array.reshape(-1, n)
 
 
 def contiguous_gradient(g: Array, like: Array) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...backends.numpy import Array
 from ...nn.functional.loss import definitions
-from .jit import ARRAY_1D, ARRAY_2D, INT64, INT64_1D, are_contiguous_floats, compile_kernel
+from .jit import ARRAY_1D, ARRAY_2D, INT64, INT64_1D, compile_kernel, is_contiguous_float
 from .row_reduce import add_compensated, compensated_total
 
 LONG = np.dtype("int64")
@@ -47,7 +47,7 @@ def nll_loss() -> Callable[..., Any]:
             return None
         if target.shape != input.shape[:1] or target.dtype is not LONG:
             return None
-        if not are_contiguous_floats((input,)) or not target.flags.carray:
+        if not is_contiguous_float(input) or not target.flags.carray:
             return None
         results = np.empty(3, input.dtype)
         kernel(0, len(target), input, target, ignore_index, results)

@@ -30,6 +30,7 @@ from .jit import (
     SCALAR,
     TUPLE,
     are_contiguous_floats,
+    as_rows_of,
     compile_kernel,
     contiguous_gradient,
     use_wide_vectors,
@@ -202,7 +203,8 @@ def parameter_rows(
         return None
     if not are_contiguous_floats((input, weight, bias)):
         return None
-    return [weight.reshape(-1), bias.reshape(-1)]
+    flat = weight.ndim == 1 == bias.ndim
+    return [weight, bias] if flat else [weight.reshape(-1), bias.reshape(-1)]
 
 
 def channel_parameters(
@@ -248,15 +250,15 @@ def run_layer_norm(
     centered: bool = True,
 ) -> np.ndarray | None:
     """Run the forward of layer norm, or of RMS norm."""
-    n = math.prod(input.shape[input.ndim - axes :])
+    n = input.shape[-1] if axes == 1 else math.prod(input.shape[input.ndim - axes :])
     weight_and_bias = parameter_rows(input, weight, bias, n)
     if weight_and_bias is None:
         return None
     y = np.empty_like(input)
-    table = input.reshape(-1, n)
+    table = as_rows_of(input, n)
     parallel_for(
-        layer_norm_kernel(), len(table), table, *weight_and_bias, centered, eps, y.reshape(-1, n),
-        work=y.size,
+        layer_norm_kernel(), len(table), table, *weight_and_bias, centered, eps,
+        as_rows_of(y, n), work=y.size,
     )  # fmt: skip
     return y
 
@@ -271,7 +273,7 @@ def run_layer_norm_backward(
     centered: bool = True,
 ) -> tuple[Any, ...] | None:
     """Run the gradients of layer norm, or of RMS norm."""
-    n = math.prod(input.shape[input.ndim - axes :])
+    n = input.shape[-1] if axes == 1 else math.prod(input.shape[input.ndim - axes :])
     weight_and_bias = parameter_rows(input, weight, bias, n)
     g = contiguous_gradient(g, input)
     if weight_and_bias is None or not are_contiguous_floats((input, g)):
@@ -282,7 +284,7 @@ def run_layer_norm_backward(
     groups = -(-count // max(16, -(-count // MAX_GROUPS)))
     # Zeros, because all rows of a group are added to one row here.
     sums = [np.zeros((groups, n), input.dtype) for _ in range(2)]
-    tables = [array.reshape(-1, n) for array in (g, input, grad_input)]
+    tables = [as_rows_of(array, n) for array in (g, input, grad_input)]
     settings, gradients = (centered, weight is None and bias is None), (tables[2], *sums)
     parallel_for(
         layer_norm_backward_kernel(), groups, *tables[:2], weight_and_bias[0], eps, settings,

@@ -28,8 +28,10 @@ from .jit import (
     BOOL,
     INT64_1D,
     are_contiguous_floats,
+    as_rows_of,
     compile_kernel,
     contiguous_gradient,
+    is_contiguous_float,
     split_at_axis,
     use_wide_vectors,
 )
@@ -282,21 +284,18 @@ def forward(rows: Callable[..., None], columns: Callable[..., None], logarithm: 
     """Make a forward from its kernels for the last axis and for another axis."""
 
     def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
-        if (
-            dtype is not None
-            or not are_contiguous_floats((input,))
-            or not is_valid_axis(input, dim)
-        ):
+        if dtype is not None or not is_contiguous_float(input) or not is_valid_axis(input, dim):
             return None
-        y = np.empty_like(input)
-        outer, n, inner = split_at_axis(input.shape, dim)
-        # This holds for another axis too, if all axes behind it have length 1.
-        if inner == 1:
-            parallel_for(rows, outer, input.reshape(outer, n), y.reshape(outer, n), work=y.size)
-        else:
-            shape, bands = (outer, n, inner), -(-inner // COLUMN_BAND)
-            arrays = input.reshape(shape), y.reshape(shape)
-            parallel_for(columns, outer * bands, *arrays, logarithm, work=y.size)
+        y, shape = np.empty_like(input), input.shape
+        if dim == -1 or dim == input.ndim - 1:
+            n = shape[-1]
+            arrays = as_rows_of(input, n), as_rows_of(y, n)
+            parallel_for(rows, input.size // n, *arrays, work=input.size)
+            return y
+        outer, n, inner = split_at_axis(shape, dim)
+        units, shape = outer * -(-inner // COLUMN_BAND), (outer, n, inner)
+        arrays = input.reshape(shape), y.reshape(shape)
+        parallel_for(columns, units, *arrays, logarithm, work=y.size)
         return y
 
     return run
@@ -306,14 +305,13 @@ def backward(rows: Callable[..., None], columns: Callable[..., None], logarithm:
     """Make a derivative from its kernels for the last axis and for another axis."""
 
     def run(g: Array, y: Array, dim: int) -> np.ndarray | None:
-        if not are_contiguous_floats((y, g := contiguous_gradient(g, y))) or not is_valid_axis(
-            y, dim
-        ):
+        g = contiguous_gradient(g, y)
+        if not are_contiguous_floats((y, g)) or not is_valid_axis(y, dim):
             return None
         grad_input = np.empty_like(y)
         outer, n, inner = split_at_axis(y.shape, dim)
         if inner == 1:
-            arrays = [block.reshape(outer, n) for block in (g, y, grad_input)]
+            arrays = [as_rows_of(block, n) for block in (g, y, grad_input)]
             parallel_for(rows, outer, *arrays, work=y.size)
         else:
             arrays = [block.reshape(outer, n, inner) for block in (g, y, grad_input)]
