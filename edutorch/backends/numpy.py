@@ -16,8 +16,9 @@ from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
 FILL, COUNT_UP = slot("FILL"), slot("COUNT_UP")
-TAKE_AT, COPY, COPY_INTO = slot("TAKE_AT"), slot("COPY"), slot("COPY_INTO")
+TAKE_AT, COPY = slot("TAKE_AT"), slot("COPY")
 ROW_STATISTICS = slot("ROW_STATISTICS")
+COPY_INTO = slot("COPY_INTO")
 
 Array = Annotated[Any, "Array"]
 """An array of some backend. Rules and forwards are written for all of them, and an

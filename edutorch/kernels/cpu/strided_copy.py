@@ -286,6 +286,13 @@ def clone() -> Run:
     return run
 
 
+@numpy.COPY_INTO.kernel("cpu", min_size=65_536)
+def copy_onto() -> Run:
+    """Make the copy into an array of the same shape and dtype, which shares no memory with it."""
+    copy_kernel()
+    return copy_into
+
+
 @numpy.COPY.kernel("cpu", min_size=65_536)
 def copy() -> Run:
     """Make the row-major copy of an array."""
@@ -522,10 +529,3 @@ def triangle(key: str) -> Run:
 
 LONGEST = 1 << 40
 """Longer than the rows of any array."""
-
-
-@numpy.COPY_INTO.kernel("cpu", min_size=65_536)
-def copy_onto() -> Run:
-    """Make the copy into an array of the same shape and dtype, which shares no memory with it."""
-    copy_kernel()
-    return copy_into
