@@ -216,7 +216,9 @@ def copy_elements(start, stop, target, source, size):
     if count == 0:
         return
     size, last, adjacent = min(size, 8), count - 1, -1
-    if axes[last, STEP] != size and axes[last, APART] == size and size >= 4:
+    # A row that repeats one element (step 0) is filled; a transpose is copied in tiles.
+    is_row = axes[last, STEP] == size or axes[last, STEP] == 0
+    if not is_row and axes[last, APART] == size and size >= 4:
         for axis in range(last):
             if axes[axis, STEP] == size:
                 adjacent = axis
