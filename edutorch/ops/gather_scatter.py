@@ -405,9 +405,13 @@ def index_add(
 
 index_add.vjp(
     input=lambda g: g,
-    source=lambda g, dim, index, alpha: index_select(g, dim, index) * alpha,
+    source=lambda g, dim, index, alpha: scaled(index_select(g, dim, index), alpha),
     latex={"input": r"g", "source": r"\alpha\,g[index]"},
 )
+
+
+def scaled(values: ArrayOrTensor, factor: float) -> Any:
+    return values if factor == 1 else values * factor
 
 
 @op(out=True, promotion="same")
