@@ -13,7 +13,7 @@ from ..core.composed import as_method, recorded_as, takes_out
 from ..core.error_messages import is_any_true
 from ..core.op import op
 from ..core.shapes import normal_dim
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor
 from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
 from .arithmetic import lerp
@@ -163,18 +163,15 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     refuse_bools(name, input)
     if dim is None:
         return median_forward(input, name == "nanmedian")
-    rows = input if input.ndim else atleast_1d(input)
-    axis = normal_dim(name, dim, input.ndim)
+    rows, axis = atleast_1d(input), normal_dim(name, dim, input.ndim)
     n = rows.shape[axis]
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
     index = find_index(KTH_INDEX, input, (n - 1) // 2, axis, True) if name == "median" else None
     if index is not None:
-        values = gather(rows, axis, index)
-        if keepdim:
-            return return_types.median(values, index)
-        # Nobody has seen the index yet: it is not made a view of a tensor.
-        return return_types.median(values.squeeze(axis), wrap(index._array.squeeze(axis)))
+        parts = (gather(rows, axis, index), index)
+        values, indices = (part if keepdim else part.squeeze(axis) for part in parts)
+        return return_types.median(values, indices)
     ordered = sort(rows, axis)
     valid_count = sum(~isnan(rows), axis, True)
     position = (valid_count - 1).clamp(min=0) // 2
