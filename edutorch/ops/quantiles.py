@@ -211,8 +211,7 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     refuse_bools(name, input)
     if dim is None:
         return median_forward(input, name == "nanmedian")
-    rows = input if input.ndim else atleast_1d(input)
-    axis = normal_dim(name, dim, input.ndim)
+    rows, axis = atleast_1d(input), normal_dim(name, dim, input.ndim)
     n = rows.shape[axis]
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})

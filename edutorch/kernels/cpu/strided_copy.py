@@ -217,7 +217,8 @@ def copy_elements(start, stop, target, source, size):
         return
     size, last, adjacent = min(size, 8), count - 1, -1
     # A row that repeats one element (step 0) is filled; a transpose is copied in tiles.
-    if axes[last, STEP] not in (0, size) and axes[last, APART] == size and size >= 4:
+    is_row = axes[last, STEP] == size or axes[last, STEP] == 0
+    if not is_row and axes[last, APART] == size and size >= 4:
         for axis in range(last):
             if axes[axis, STEP] == size:
                 adjacent = axis

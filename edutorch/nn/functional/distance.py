@@ -42,21 +42,28 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> nn.functional.cosine_similarity(tensor([3.0, 4.0]), tensor([3.0, 0.0]), dim=0)
     tensor(0.6000)
     """
-    refuse_complex("cosine_similarity", x1=x1, x2=x2)
-    if not (x1.is_floating_point() or x2.is_floating_point()):
-        raise DTypeError(
-            "cosine_similarity", "expected floating numbers", {"x1": x1.dtype, "x2": x2.dtype},
-            "use x1.float()",
-        )  # fmt: skip
-    x1, x2 = promote_pair(x1, x2)
+    if not is_real_pair(x1, x2):
+        refuse_complex("cosine_similarity", x1=x1, x2=x2)
+        if not (x1.is_floating_point() or x2.is_floating_point()):
+            raise DTypeError(
+                "cosine_similarity", "expected floating numbers",
+                {"x1": x1.dtype, "x2": x2.dtype}, "use x1.float()",
+            )  # fmt: skip
+        x1, x2 = promote_pair(x1, x2)
     if x1.shape != x2.shape:
         x1, x2 = broadcast_tensors(x1, x2)  # broadcasting along `dim` changes the norms
     length1, length2 = vector_norm(x1, 2, dim), vector_norm(x2, 2, dim)
     if is_extreme(length1) or is_extreme(length2):
         (x1, length1), (x2, length2) = scale_by_max(x1, 2, dim, eps), scale_by_max(x2, 2, dim, eps)
     else:
-        length1, length2 = clamp(length1, min=eps), clamp(length2, min=eps)
+        length1, length2 = at_least(length1, eps), at_least(length2, eps)
     return sum(x1 * x2, dim) / (length1 * length2)
+
+
+def is_real_pair(x1: Tensor, x2: Tensor) -> bool:
+    """Return True if both have one dtype of floating numbers: the usual case."""
+    dtype = x1._array.dtype
+    return dtype is x2._array.dtype and dtype.kind == "f"
 
 
 def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,6 +95,15 @@ def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
     else:
         lowest, highest = array.min(), array.max()
     return not (lowest > minimum and highest < maximum_norm)  # with NaN, too
+
+
+def at_least(lengths: Tensor, eps: float) -> Tensor:
+    """Clamp norms to at least `eps`; where none is shorter, the graph has no step for it."""
+    array = lengths._array
+    is_read = array.__class__ is numpy.ndarray and array.size
+    if is_read and numpy.minimum.reduce(array, None) >= eps:
+        return lengths
+    return clamp(lengths, min=eps)
 
 
 @functools.cache

@@ -23,10 +23,10 @@ from ...core.precision import composed_in_float32, widen
 from ...core.tensor import PLAIN_TENSORS, Tensor, wrap
 from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ...modes import NO_GRAD, current, no_grad
-from ...ops import clamp, mean, reshape, rsqrt, sum, var
+from ...ops import mean, reshape, rsqrt, sum, var
 from ...ops.reduction import mean_of
 from ...ops.statistics import vector_norm
-from .distance import is_extreme, scale_by_max
+from .distance import at_least, is_extreme, scale_by_max
 from .op_decorators import ArrayOrTensor, SettingError, layer
 from .padding import pad
 from .pooling import avg_pool_nd
@@ -524,7 +524,7 @@ def normalize(
     if 1 <= p < math.inf and is_extreme(length, p):
         input, length = scale_by_max(input, p, dim, eps, True)
         return input / length
-    return input / clamp(length, min=eps)
+    return input / at_least(length, eps)
 
 
 # Over neighbouring channels -------------------------------------------------------------------
