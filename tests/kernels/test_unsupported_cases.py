@@ -102,8 +102,11 @@ WITH_BLAS = {
 }
 
 
-MOVES = {"clone", "COPY", "flip", "gather", "index_select", "repeat", "reshape", "roll", "TAKE_AT"}
-"""Kernels that move elements and compute nothing."""
+MOVES = {
+    "clone", "COPY", "FILL", "flip", "gather", "index_select", "repeat", "reshape", "roll",
+    "TAKE_AT",
+}  # fmt: skip
+"""Kernels that move or set elements and compute nothing."""
 
 
 def by_numpy() -> set[str]:
