@@ -57,7 +57,7 @@ class Group:
         """Whether it is a library function or layer, which only a click opens."""
         return self.kind == "function" or (
             self.kind == "module"
-            and (self.steps > 1 or "Norm" in self.type)
+            and (self.steps > 1 or any(name in self.type for name in OTHERWISE_NAMED))
             and self.type in library_modules()
             and not any(group.kind == "module" for group in self.groups())
         )
@@ -69,6 +69,10 @@ class Group:
             self.kind == "module" and self.steps == 1
             and not self.is_word and not any(self.groups())
         )  # fmt: skip
+
+
+OTHERWISE_NAMED = ("Norm", "Embedding")
+"""In the class names of layers whose only op has another name than they."""
 
 
 @functools.cache
