@@ -393,7 +393,7 @@ def check_resize(dtype: str, sizes: Iterable[int] = SIZES) -> None:
                 x = draw(shape, dtype, n, strided=True)
                 y = run(x, axis, taps)
                 compare(what, y, lambda x, a=axis, t=taps: op.forward(np, x, a, t), [x])
-                g, back = draw(y.shape, dtype, 1), taps.transposed()
+                g, back = draw(y.shape, dtype, 1), taps.transposed
                 grad = run(g, axis, back)
                 compare(
                     f"{what} backward", grad, lambda g, a=axis, t=back: op.forward(np, g, a, t), [g]
