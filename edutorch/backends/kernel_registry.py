@@ -20,6 +20,7 @@ that device (`run_on_device`), and only once there is such a device (`activate`)
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import sys
@@ -133,12 +134,15 @@ class Slot:
             run = self.run  # ready already, where the request waits for it
         return None if run is None else run(*arguments)
 
-    def size_test(self, name: str, first: str, others: Sequence[str]) -> str:
+    def size_test(
+        self, name: str, first: str, others: Sequence[str], are_arrays: bool = True
+    ) -> str:
         """Return the test, as code, that the kernel is worth its call.
 
         Args:
             name: of the slot in that code.
             first, others: the arrays.
+            are_arrays: False where `others` may be numbers.
         """
         return f"{first}.size >= {self.min_size}"
 
@@ -170,17 +174,21 @@ class GeneratedSlot(Slot):
         """Compute by the kernel. None: it is not ready, does not pay, or the case is another."""
         if not self.is_estimated:
             self.request()  # which estimates it
-        if not any(getattr(value, "size", 0) >= self.min_size for value in arguments):
+        # The result of arrays that broadcast may be as large as the product of their sizes.
+        sizes = [value.size for value in arguments if hasattr(value, "size")]
+        if math.prod(sizes) < self.min_size:
             return None
         return super().__call__(*arguments)
 
-    def size_test(self, name: str, first: str, others: Sequence[str]) -> str:
+    def size_test(
+        self, name: str, first: str, others: Sequence[str], are_arrays: bool = True
+    ) -> str:
         """Return the test; arrays may broadcast, so that the result is larger than each of them."""
         tests = [f"{first}.size >= {name}.min_size"]
         for other in others:
-            tests += [f"{other}.size >= {name}.min_size"]
-            is_worth = f"{first}.size * {other}.size >= {name}.min_size"
-            tests += [f"{is_worth} and {other}.shape != {first}.shape"]
+            test = f"{other}.shape != {first}.shape and "
+            test += f"{first}.size * {other}.size >= {name}.min_size"
+            tests += [test if are_arrays else f"{other}.__class__ is ndarray and {test}"]
         worth = " or ".join(tests)
         return f"{first}.size >= {MIN_GENERATED_SIZE} and ({worth})" if others else worth
 

@@ -119,6 +119,8 @@ def matmul_left_gradient(
     if len(other.shape) == 1:
         return mul(unsqueeze(g, -1), other) if len(input_shape) > 1 else g * other
     if len(input_shape) == 1:
+        if len(other.shape) == 2:
+            return matmul(other, g)
         return matmul(other, unsqueeze(g, -1))[..., 0]
     return matmul(g, transpose(other, -2, -1))
 
@@ -132,6 +134,8 @@ def matmul_right_gradient(
             return g * input
         return mul(unsqueeze(input, -1), unsqueeze(g, -2))
     if len(other_shape) == 1:
+        if len(input.shape) == 2:
+            return matmul(g, input)  # one row: gᵀ a
         return matmul(transpose(input, -2, -1), unsqueeze(g, -1))[..., 0]
     return matmul(transpose(input, -2, -1), g)
 

@@ -171,3 +171,18 @@ def test_in_place_leaves_overlaps_to_numpy():
     assert not into(memory[1:], [memory[:-1]])
     assert into(memory, [memory])
     assert not memory.any()
+
+
+def test_a_row_and_a_column_ask_for_the_kernel(monkeypatch):
+    """Each of them is small, and their product is not: as tensors, and as arrays in a rule."""
+    op, asked = REGISTRY["mul"], []
+    torch.mul(torch.ones(2), 1)  # its call path is written
+    monkeypatch.setattr(op.slot, "run", lambda *operands: asked.append(operands))
+    monkeypatch.setattr(op.slot, "min_size", 65_536)
+    column, row = np.ones((300, 1), np.float32), np.ones(300, np.float32)
+    torch.mul(torch.tensor(column), torch.tensor(row))
+    op.function(column, row)
+    assert len(asked) == 2
+    op.function(row, 2.0)
+    op.function(row, row)
+    assert len(asked) == 2

@@ -305,11 +305,12 @@ def _compute(op: Op, array: str) -> list[str]:
     definition = f"y = {_definition(op, dict(names))}"
     if op.slot is None:
         return [definition]
-    broadcast = op.inputs[1:] if array and op.family.broadcasts else ()
+    broadcast = op.inputs[1:] if op.family.broadcasts else ()
     others = [names[name] for name in broadcast if name not in op.optional]
+    first = array + op.inputs[0]
     return [
         "y = None",
-        f"if {op.slot.size_test('KERNEL', array + op.inputs[0], others)}:",
+        f"if {op.slot.size_test('KERNEL', first, others, are_arrays=bool(array))}:",
         f"    y = (KERNEL.run or KERNEL)({', '.join(names.values())})",
         "if y is None:",
         f"    {definition}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,19 @@ def fill_bits(start, stop, y, bits):
         y[i] = bits
 
 
+NUMBER_TYPES = {bool, int, float}
+WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+"""Integers without a sign, by their size in bytes."""
+
+
+def bits_of(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the bits of a value of a dtype, which numba need not know: bfloat16."""
+    return np.full((), value, dtype).view(WORDS[dtype.itemsize])[()]
+
+
+kept_bits = functools.lru_cache(256)(bits_of)
+
+
 @numpy_backend.FILL.kernel("cpu", min_size=32_768)
 def fill() -> Callable[..., Any]:
     """Make `run(array, value)`, which fills an array of any dtype without gaps."""
@@ -35,13 +49,11 @@ def fill() -> Callable[..., Any]:
         size = array.itemsize
         if size > 8 or not array.flags.c_contiguous:
             return None
-        word = np.dtype(f"u{size}")
-        # By way of the dtype, which may be one that numba does not know, such as bfloat16.
-        bits = np.full((), value, array.dtype).view(word)[()]
-        count = array.size
-        parallel_for(
-            kernel, count, array.reshape(-1).view(word), bits, work=count // ELEMENTS_PER_WORK
-        )
+        # 0.0 is not kept: it is equal to -0.0.
+        find = kept_bits if value.__class__ in NUMBER_TYPES and value else bits_of
+        words, count = array.reshape(-1).view(WORDS[size]), array.size
+        bits = find(value, array.dtype)
+        parallel_for(kernel, count, words, bits, work=count // ELEMENTS_PER_WORK)
         return array
 
     return run
