@@ -20,7 +20,6 @@ that device (`run_on_device`), and only once there is such a device (`activate`)
 from __future__ import annotations
 
 import functools
-import math
 import os
 import re
 import sys
@@ -174,11 +173,21 @@ class GeneratedSlot(Slot):
         """Compute by the kernel. None: it is not ready, does not pay, or the case is another."""
         if not self.is_estimated:
             self.request()  # which estimates it
-        # The result of arrays that broadcast may be as large as the product of their sizes.
-        sizes = [value.size for value in arguments if hasattr(value, "size")]
-        if math.prod(sizes) < self.min_size:
+        if not self.is_worthwhile([value for value in arguments if isinstance(value, ndarray)]):
             return None
         return super().__call__(*arguments)
+
+    def is_worthwhile(self, arrays: Sequence[Any]) -> bool:
+        """Say what `size_test` says in later calls: two equal calls are computed alike."""
+        if any(array.size >= self.min_size for array in arrays):
+            return True
+        if "/" in self.name or not arrays:  # in a rule, g has the shape of the result
+            return False
+        first, *others = arrays
+        return any(
+            other.shape != first.shape and first.size * other.size >= self.min_size
+            for other in others
+        )
 
     def size_test(
         self, name: str, first: str, others: Sequence[str], are_arrays: bool = True
