@@ -3,11 +3,12 @@
 wrap_functions      the functions of a module: errors name the argument, autocast sees the whole
 as_method           the method of Tensor
 takes_out           the out= form
+composed_in_float32 16-bit tensors are computed with in float32
 recorded_as         PyTorch's name of `grad_fn`, where one op there is several here
 with_twin           the in-place form
 ask_overrides       `__torch_function__` is asked about the method, not about the ops inside
 
-However many of the first four a function has, it gets one public form (`Composition`), whose call
+However many of the first five a function has, it gets one public form (`Composition`), whose call
 path is written at its first call (`fast/composed_codegen.py`).
 """
 
@@ -20,6 +21,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType, SimpleNamespace
 from typing import Any, TypeVar
+
+from numpy import ndarray
 
 from ..errors import ArgumentError, EdutorchError
 from ..modes import current, override_modes
@@ -36,6 +39,7 @@ from .argument_checks import (
 from .autograd.multi_output import OutputNode
 from .autograd.versions import clock
 from .fast import composed_codegen
+from .precision import widened
 from .subclasses import call_override, find_overrides
 from .tensor import LEAF, PLAIN_TENSORS, Tensor
 from .tensor_methods import (
@@ -54,7 +58,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 REQUIRED: Any = object()
 """The default of a required argument of a public form, which itself says that one is missing."""
 
-STEPS = ("node_name", "has_out", "aliases", "checks")
+STEPS = ("widening", "node_name", "has_out", "aliases", "checks")
 """What a public form does around the function, the innermost first."""
 
 
@@ -65,6 +69,8 @@ class Composition:
     Attributes:
         body: the function itself.
         name: its public name.
+        widening: makes of the function one that computes 16-bit tensors in float32.
+        finish: what is done with its result, and its first argument, where that has more bits.
         node_name: PyTorch's name of the node that it records, or a function of its arguments.
         has_out: whether there is an `out=` form.
         aliases: whether NumPy's names for `dim` and `keepdim` are accepted.
@@ -74,6 +80,8 @@ class Composition:
 
     body: Callable[..., Any]
     name: str
+    widening: Callable[..., Any] | None = None
+    finish: Callable[..., Any] | None = None
     node_name: str | Callable[..., str] | None = None
     has_out: bool = False
     aliases: bool = False
@@ -89,12 +97,18 @@ class Composition:
     @property
     def is_wrapped(self) -> bool:
         """Whether the body is a wrapper, which takes its arguments as they come."""
-        return not {"__wrapped__", "__signature__"}.isdisjoint(self.body.__dict__)
+        is_plain = {"__wrapped__", "__signature__"}.isdisjoint(self.body.__dict__)
+        return not is_plain and composition_of(self.body) is None
 
     @cached_property
     def body_parameters(self) -> list[inspect.Parameter]:
         """The parameters of the function itself."""
         return list(inspect.signature(self.body).parameters.values())
+
+    @cached_property
+    def wide_body(self) -> Callable[..., Any]:
+        """The function, for arguments of any dtype."""
+        return self.body if self.widening is None else self.widening(self.body)
 
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
@@ -112,7 +126,8 @@ class Composition:
         self.source, scope = composed_codegen.composed_source(self)
         scope |= {
             "BODY": self.body, "FAILURES": CAUGHT, "LEAF": LEAF, "NODE_NAME": self.node_name,
-            "REQUIRED": REQUIRED, "Tensor": Tensor, "clock": clock, "modes": current,
+            "REQUIRED": REQUIRED, "TENSORS": PLAIN_TENSORS, "Tensor": Tensor, "clock": clock,
+            "finish": self.finish, "modes": current, "ndarray": ndarray,
             "name_node": name_node, "name_results": name_results,
         }  # fmt: skip
         exec(compile(self.source, f"<edutorch composed {self.name}>", "exec"), scope)
@@ -146,7 +161,7 @@ class Composition:
         """Call the function, name the node that it records, and write its result into `out`."""
         out = named.pop("out", None) if self.has_out else None
         start = clock()
-        result = self.body(*args, **named)
+        result = self.wide_body(*args, **named)
         if self.node_name is not None:
             name_results(result, start, self.node_name, args, named)
         return result if out is None else write_into(self.name, out, result)
@@ -219,7 +234,10 @@ def compose(function: Callable[..., Any], **steps: Any) -> Any:
     inner = composition_of(function)
     known = [] if inner is None else [step for step in STEPS if getattr(inner, step)]
     further = [step for step in STEPS if steps.get(step)]
-    if inner is not None and known + further == sorted({*known, *further}, key=STEPS.index):
+    is_again = known[-1:] == further == ["checks"]
+    if inner is not None and (
+        is_again or known + further == sorted({*known, *further}, key=STEPS.index)
+    ):
         composition = replace(inner, name=function.__name__, **steps)
     else:
         composition = Composition(function, function.__name__, **steps)
@@ -269,6 +287,11 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     method = with_argument_checks(function, autocasts=False)
     setattr(Tensor, name, accept_varargs(method) if name in VARARG_METHODS else method)
     return function
+
+
+def composed_in_float32(function: F) -> F:
+    """Make a composed function compute with 16-bit tensors in float32: see `precision.widened`."""
+    return compose(function, widening=widened)
 
 
 def with_aliases(function: F) -> F:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 Parameters = list[inspect.Parameter]
 
+NOT_WIDE = (
+    "{name}.__class__ not in TENSORS or {name}._array.__class__ is not ndarray"
+    " or {name}._array.itemsize == 2"
+)
+"""The test that a tensor may have 16 bits."""
+
 
 def composed_source(composition: Composition) -> tuple[str, dict[str, Any]]:
     """Return the source of a public form, and the objects that its tests name."""
@@ -41,6 +47,8 @@ def composed_source(composition: Composition) -> tuple[str, dict[str, Any]]:
         tests += _tests_of(parameter, composition.is_loose, bool(classes))
     if composition.has_out and not composition.is_loose:
         tests.append("out is not None")
+    if composition.widening is not None:
+        tests.append(NOT_WIDE.format(name=parameters[0].name))
     if composition.autocasts:
         tests.append("modes().autocast is not None")
     values = "".join(f"{parameter.name}, " for parameter in parameters)
@@ -98,6 +106,8 @@ def _header(composition: Composition, parameters: Parameters) -> str:
 def _body_lines(composition: Composition, parameters: Parameters, indent: str) -> list[str]:
     """Return the call of the function, and the naming of the node that it has recorded."""
     call = f"BODY({_arguments(parameters)})"
+    if composition.finish is not None:
+        call = f"finish({call}, {parameters[0].name})"
     if composition.node_name is None:
         return [f"{indent}return {call}"]
     is_text = composition.node_name.__class__ is str
