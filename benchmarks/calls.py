@@ -26,6 +26,7 @@ from typing import Any
 from . import call_inputs, call_list, call_list_wide, report
 from .against import ROOT, Checkout
 from .apart import EAGER, SETTLING
+from .call_reasons import REASONS
 from .timing import Work, contest
 from .workloads import Change, same
 
@@ -42,6 +43,9 @@ BUDGET = 0.3
 
 FOLDER = Path(__file__).with_name("results")
 LIMITS = (1.0, 1.05, 1.5, 3.0)
+LIMIT = 1.5
+"""An everyday call that takes longer beside PyTorch's is to have a reason (`call_reasons.py`)."""
+
 WORST = 60
 
 
@@ -270,20 +274,37 @@ def run(options: argparse.Namespace) -> str:
 
 def written(timed: list[Timed]) -> str:
     """Return the table of the sizes, and the rows that take longest beside PyTorch's time."""
-    worst = sorted(timed, key=lambda row: -row.ratio)[:WORST]
-    head = ["call", "size", "direction", "edutorch, µs", "PyTorch, µs", "ratio", "floor"]
-    lines = [
-        [f"`{row.call}`", f"{row.size}", row.direction, f"{row.edutorch:.1f}",
-         f"{row.pytorch:.1f}", f"{row.ratio:.2f}", f"{row.floor:.2f}"]
-        for row in worst
-    ]  # fmt: skip
     everyday = set(rows())
     chosen = [row for row in timed if f"calls/{row.call}/{row.size}/{row.direction}" in everyday]
     tables = [summary(chosen)] if chosen else []
     if len(chosen) < len(timed):
         tables += ["The wider board, with these:", summary(timed)]
-    text = "\n\n".join(tables)
-    return f"{text}\n\nThe largest ratios:\n\n{report.table(head, lines)}"
+    if above := [row for row in chosen if row.ratio > LIMIT]:
+        tables += [f"Everyday calls above {LIMIT:g}, and why:", reasons(above)]
+    worst = sorted(timed, key=lambda row: -row.ratio)[:WORST]
+    head = [*HEAD, "edutorch, µs", "PyTorch, µs", "ratio", "floor"]
+    lines = [
+        [*named(row), f"{row.edutorch:.1f}", f"{row.pytorch:.1f}", f"{row.ratio:.2f}",
+         f"{row.floor:.2f}"]
+        for row in worst
+    ]  # fmt: skip
+    return "\n\n".join([*tables, "The largest ratios:", report.table(head, lines)])
+
+
+HEAD = ["call", "size", "direction"]
+
+
+def named(row: Timed) -> list[str]:
+    return [f"`{row.call}`", f"{row.size}", row.direction]
+
+
+def reasons(above: list[Timed]) -> str:
+    """Return the table of the rows above the limit, and the reason for each call."""
+    rows = sorted(above, key=lambda row: (row.call, row.size))
+    lines = [[*named(row), f"{row.ratio:.2f}", f"{row.floor:.2f}"] for row in rows]
+    calls = dict.fromkeys(row.call for row in rows)
+    why = [f"- `{call}`: {REASONS.get(call, 'no reason is known')}." for call in calls]
+    return report.table([*HEAD, "ratio", "floor"], lines) + "\n\n" + "\n".join(why)
 
 
 def summary(timed: list[Timed]) -> str:

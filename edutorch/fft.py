@@ -17,8 +17,8 @@ from typing import Any
 
 from . import dtypes
 from .backends.numpy import Array, Namespace
-from .core.argument_checks import wrap_functions as _guard
 from .core.composed import takes_out
+from .core.composed import wrap_functions as _guard
 from .core.shapes import normal_dim
 from .core.tensor import Tensor
 from .errors import DTypeError, ShapeError

@@ -10,8 +10,8 @@ systems of equations in solve.py, lstsq.py.
 
 from __future__ import annotations
 
-from .core.argument_checks import wrap_functions as _guard
 from .core.composed import recorded_as, takes_out
+from .core.composed import wrap_functions as _guard
 from .core.tensor import Tensor
 from .errors import LinAlgError, ShapeError
 from .ops import cross as _cross

@@ -9,7 +9,7 @@ compute in float64, whatever the dtype, and round the result.
 
 from __future__ import annotations
 
-from .core.argument_checks import wrap_functions as _guard
+from .core.composed import wrap_functions as _guard
 from .ops import (
     digamma,
     erf,

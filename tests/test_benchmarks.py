@@ -9,6 +9,7 @@ import pytest
 
 import edutorch
 from benchmarks import against, apart, calls, charts, floors, kernel, peers, report, scaling, train
+from benchmarks.call_reasons import REASONS
 from benchmarks.timing import Result, contest
 from benchmarks.workloads import CHAINS, WORKLOADS, Workload, same
 
@@ -190,6 +191,8 @@ def test_calls_become_a_table():
     text = calls.written(timed)
     assert "| 32 x 32 |    2 |   1.25 |  50% |" in text
     assert text.index("backward") < text.index("forward")  # the slowest first
+    assert "- `x + y`: no reason is known." in text
+    assert REASONS.keys() <= {calls.parts(row)[0] for row in calls.rows((32,))}
 
 
 def test_a_call_that_is_slower_twice_fails_the_check():

@@ -1,7 +1,7 @@
 """Conversion of the arguments of one op under autocast.
 
 While autocast is on for some device, `modes.autocast` is an `ArgumentCaster`. `core/dispatch.py`
-passes it the operands of each op, `core/argument_checks.py` each call of a composed function; the
+passes it the operands of each op, `core/composed.py` each call of a composed function; the
 policies are in `lists.py`.
 """
 

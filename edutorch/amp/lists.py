@@ -19,6 +19,7 @@ from types import FunctionType
 from typing import Any
 
 from ..backends import DEVICES
+from ..core.composed import composition_of
 from ..core.tensor import Tensor
 from ..dtypes import bfloat16
 from ..modes import current
@@ -163,9 +164,11 @@ def wrap_methods() -> None:
     """Wrap the methods of all listed names that are not ops: an op calls autocast itself.
 
     Such a method is a composed function with a policy, as in `x.addmm(a, b)`. The functions of
-    these names are wrapped in `core/argument_checks.py`.
+    these names are wrapped in `core/composed.py`.
     """
     for name in sorted({name for policies in POLICIES.values() for name in policies}):
         method = vars(Tensor).get(name)
-        if isinstance(method, FunctionType) and not hasattr(method, "op"):
+        if (composition := composition_of(method)) is not None:
+            composition.autocasts = True  # its call path is not written yet
+        elif isinstance(method, FunctionType) and not hasattr(method, "op"):
             setattr(Tensor, name, under_autocast(method, name))

@@ -35,7 +35,7 @@ from ..backends import CPU, kernel_registry
 from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_for
 from ..errors import running_function
 from . import pickling as pickling  # attaches `__copy__` and others
-from .argument_checks import missing, unknown_setting
+from .argument_checks import missing, parameter_names, unknown_setting
 from .autograd import backward as starting
 from .autograd import graph, versions
 from .autograd.engine import Engine
@@ -282,10 +282,10 @@ class Op:
         formulas = latex if isinstance(latex, dict) else dict.fromkeys(rules, latex)
         self.joint_vjp = joint_vjp
         if joint_vjp is not None:
-            self.joint_rule = Rule(joint_vjp, tuple(inspect.signature(joint_vjp).parameters), "")
+            self.joint_rule = Rule(joint_vjp, parameter_names(joint_vjp), "")
             rules = {name: rule_of_input(joint_vjp, self.inputs.index(name)) for name in formulas}
         for name, function in rules.items():
-            parameters = tuple(inspect.signature(function).parameters)
+            parameters = parameter_names(function)
             known = {"g", "node", *self.outputs, "y", *self.inputs, *self.settings}
             known |= {f"{input_}_shape" for input_ in self.inputs}
             unknown = [parameter for parameter in parameters if parameter not in known]

@@ -112,11 +112,11 @@ def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
-def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function that is composed of ops compute with 16-bit tensors in float32.
 
-    Its result is rounded to the dtype of its first argument, unless another argument has another
-    floating dtype: float16 with bfloat16 is float32.
+    As a decorator it is `composed.composed_in_float32`. The result is rounded to the dtype of the
+    first argument, unless another one has another floating dtype: float16 with bfloat16 is float32.
     """
 
     @functools.wraps(function)

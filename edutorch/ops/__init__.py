@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import ModuleType as _Module
 
 from ..core.tensor import Tensor as _Tensor
-from ..core.argument_checks import wrap_functions as _guard
+from ..core.composed import wrap_functions as _guard
 from .creation import *
 from .from_data import *
 from .random import *

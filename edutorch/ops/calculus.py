@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..core.composed import as_method, takes_out, with_aliases
-from ..core.precision import composed_in_float32
+from ..core.composed import as_method, composed_in_float32, takes_out, with_aliases
 from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from .. import dtypes
-from ..core.composed import as_method
+from ..core.composed import as_method, composed_in_float32
 from ..core.error_messages import is_any_true
-from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 from .complex import complex, conj, has_complex_dtype

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -309,6 +308,8 @@ def temme_coefficients(orders: int = 13, terms: int = 22) -> list[list[float]]:
     Paper: N. M. Temme, The asymptotic expansion of the incomplete gamma functions (1979);
     NIST Digital Library of Mathematical Functions, 8.12.
     """
+    from fractions import Fraction
+
     length = terms + 2 * orders
     mu = [Fraction(0), Fraction(1)]
     for m in range(2, length + 2):

@@ -13,9 +13,8 @@ from .. import dtypes
 from ..backends.blas import LONG, LONG_SIDE, interruptible
 from ..backends.kernel_registry import slot
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
-from ..core.composed import as_method, recorded_as, takes_out, with_twin
+from ..core.composed import as_method, composed_in_float32, recorded_as, takes_out, with_twin
 from ..core.op import op
-from ..core.precision import composed_in_float32
 from ..core.shapes import distinct_dims
 from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn

@@ -9,10 +9,9 @@ from typing import Any
 from .. import dtypes
 from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
-from ..core.composed import recorded_as, takes_out
+from ..core.composed import composed_in_float32, recorded_as, takes_out
 from ..core.error_messages import is_any_true
 from ..core.op import op
-from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor, array_of
 from ..errors import ShapeError
 from .comparison import logical_and

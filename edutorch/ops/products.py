@@ -6,9 +6,9 @@ import builtins
 
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
-from ..core.composed import as_method, recorded_as, takes_out, with_twin
+from ..core.composed import as_method, composed_in_float32, recorded_as, takes_out, with_twin
 from ..core.op import op
-from ..core.precision import composed_in_float32, widen
+from ..core.precision import widen
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError

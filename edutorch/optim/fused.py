@@ -14,7 +14,6 @@ new in each step; small ones are concatenated, which is faster than reading each
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -249,6 +248,8 @@ class FusedKernel:
             if self.is_declared and source == self.default_source():
                 self.slots[program] = self.slot
             else:
+                import hashlib  # only here: OpenSSL takes 6 ms to load
+
                 digest = hashlib.sha256(repr(source).encode()).hexdigest()[:12]
                 self.slots[program] = self.slot_of(f"{self.slot.name}.{digest}", lambda: source)
         return self.slots[program], trace.scalars

@@ -6,8 +6,7 @@ S[k, t] = Σ_j window[j] · x[t · hop_length + j] · e^(-2πi jk/n_fft)
 from __future__ import annotations
 
 from .. import fft
-from ..core.argument_checks import with_argument_checks
-from ..core.composed import as_method
+from ..core.composed import as_method, with_argument_checks
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 from ..nn.functional import pad

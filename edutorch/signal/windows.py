@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
-from ..core.argument_checks import wrap_functions as _guard
+from ..core.composed import wrap_functions as _guard
 from ..dtypes import DTypeLike
 from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation

@@ -6,9 +6,9 @@ import contextlib
 import errno
 import itertools
 import os
+import platform
 import re
-import shutil
-import socket
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeGuard
@@ -72,7 +72,7 @@ def write_atomically(f: Any, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
-            shutil.copymode(target, temporary)
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         with defer_interrupts():
             os.replace(temporary, target)
             _writing.discard(temporary.name)
@@ -102,7 +102,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def temporary_name(name: str, process: int, number: int) -> str:
-    return f".{name}.{socket.gethostname()}.{process}.{number}.tmp"
+    return f".{name}.{platform.node()}.{process}.{number}.tmp"
 
 
 def find_stale_files(name: str, names: Iterable[str]) -> list[str]:
@@ -110,7 +110,7 @@ def find_stale_files(name: str, names: Iterable[str]) -> list[str]:
 
     Files of other machines are ignored, because their processes cannot be checked.
     """
-    start = f".{name}.{socket.gethostname()}."
+    start = f".{name}.{platform.node()}."
     stale = []
     for candidate in names:
         process = candidate.removeprefix(start).split(".")[0]

@@ -19,6 +19,7 @@ from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.reduction import logsumexp
 from tests import golden_code
 from tests.compilation.graphs import Random, graph_of
+from tests.kernels.conftest import kernels_are_made  # noqa: F401  (used by all tests here)
 
 pytest.importorskip("numba")
 

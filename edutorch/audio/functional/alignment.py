@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ...core.argument_checks import wrap_functions as _guard
+from ...core.composed import wrap_functions as _guard
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeValueError
 from ...ops import tensor

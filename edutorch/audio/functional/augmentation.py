@@ -7,7 +7,7 @@ overwritten, so that the model learns to do without it.
 from __future__ import annotations
 
 from ... import fft
-from ...core.argument_checks import wrap_functions as _guard
+from ...core.composed import wrap_functions as _guard
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeValueError
 from ...nn.functional import conv1d

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.argument_checks import wrap_functions as _guard
+from ...core.composed import wrap_functions as _guard
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeValueError
 from ...nn.functional import conv1d, pad

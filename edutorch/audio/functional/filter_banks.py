@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ... import dtypes
-from ...core.argument_checks import wrap_functions as _guard
+from ...core.composed import wrap_functions as _guard
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, warn
 from ...ops import arange, cos, exp, linspace, minimum, where

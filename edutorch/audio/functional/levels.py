@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ... import dtypes
-from ...core.argument_checks import wrap_functions as _guard
+from ...core.composed import wrap_functions as _guard
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeValueError, warn
 from ...ops import clamp, expm1, log1p, log10, maximum, sign, sin, tensor, where

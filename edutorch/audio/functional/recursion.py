@@ -15,7 +15,7 @@ import numpy as np
 
 from ...autograd import Function
 from ...backends.numpy import Array, Namespace
-from ...core.argument_checks import wrap_functions as _guard
+from ...core.composed import wrap_functions as _guard
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeValueError
 from ...nn.functional import conv1d, pad

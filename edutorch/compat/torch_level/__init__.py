@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edutorch.core.argument_checks import wrap_functions
+from edutorch.core.composed import wrap_functions
 from . import checks, layers, recurrent, private_names
 from .checks import *
 from .layers import *

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.argument_checks import wrap_functions as _guard
+from ...core.composed import wrap_functions as _guard
 from .activation import (
     celu, celu_, elu, elu_, gelu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish, hardtanh,
     hardtanh_, leaky_relu, leaky_relu_, log_softmax, logsigmoid, mish, prelu, relu, relu6, relu_,

@@ -9,8 +9,7 @@ from typing import Any
 
 from ... import ops
 from ...backends.numpy import Array, Namespace
-from ...core.composed import as_method, recorded_as, takes_out
-from ...core.precision import composed_in_float32
+from ...core.composed import as_method, composed_in_float32, recorded_as, takes_out
 from ...core.tensor import Tensor
 from ...core.tensor_methods import overwrite, refuse_leaf
 from ...errors import InvalidValueError, ShapeError, ZeroDivisorError, warn

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 from ... import backends
 from ...backends.numpy import Array, Namespace
-from ...core.composed import recorded_as
-from ...core.precision import composed_in_float32
+from ...core.composed import composed_in_float32, recorded_as
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import narrow, permute, reshape, squeeze, unsqueeze

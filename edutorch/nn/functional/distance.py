@@ -6,8 +6,7 @@ import functools
 
 import numpy
 
-from ...core.composed import recorded_as
-from ...core.precision import composed_in_float32
+from ...core.composed import composed_in_float32, recorded_as
 from ...core.tensor import Tensor
 from ...dtypes import promote_types
 from ...errors import DTypeError, InvalidValueError, ShapeError, refuse_complex

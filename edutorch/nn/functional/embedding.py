@@ -10,9 +10,8 @@ from ... import backends, dtypes
 from ...backends.kernel_registry import run_on_device, slot
 from ...backends.numpy import Array
 from ...backends.pending_checks import check_later
-from ...core.composed import recorded_as
+from ...core.composed import composed_in_float32, recorded_as
 from ...core.error_messages import check_memory, is_any_true
-from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor, wrap
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError
 from ...modes import DEFAULT, current, no_grad

@@ -12,8 +12,7 @@ from typing import Any
 
 from numpy import isfinite, ndarray, vdot
 
-from ...core.composed import recorded_as
-from ...core.precision import composed_in_float32
+from ...core.composed import composed_in_float32, recorded_as
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ...modes import no_grad

@@ -12,8 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from ...core.composed import recorded_as
-from ...core.precision import composed_in_float32
+from ...core.composed import composed_in_float32, recorded_as
 from ...core.storage import channels_last
 from ...core.tensor import Tensor
 from ...dtypes import uint8

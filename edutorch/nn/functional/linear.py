@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...backends.numpy import Array, Namespace
-from ...core.precision import composed_in_float32
+from ...core.composed import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import matmul, reshape, squeeze, sum, unsqueeze

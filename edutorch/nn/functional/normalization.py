@@ -17,9 +17,9 @@ import numpy
 from ... import backends
 from ...backends import kernel_registry
 from ...backends.numpy import Array, Namespace
-from ...core.composed import recorded_as, takes_out
+from ...core.composed import compose, composed_in_float32, recorded_as, takes_out
 from ...core.error_messages import wrong_argument
-from ...core.precision import composed_in_float32, widen
+from ...core.precision import widen
 from ...core.tensor import PLAIN_TENSORS, Tensor, wrap
 from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ...modes import NO_GRAD, current, no_grad
@@ -242,10 +242,15 @@ __all__ = [
 
 
 def keep_input_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Wrap a norm: it returns the dtype of its input, and computes 16-bit inputs in float32.
+    """Make a norm return the dtype of its input, and compute 16-bit inputs in float32.
 
     Weights and running averages may have a wider dtype than the input.
     """
+    return compose(function, widening=with_input_dtype, finish=cast_to_input)
+
+
+def with_input_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Wrap a norm for inputs of any dtype: see `keep_input_dtype`."""
 
     @functools.wraps(function)
     def wrapper(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

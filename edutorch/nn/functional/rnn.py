@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...backends.numpy import Array, Namespace
-from ...core.argument_checks import with_argument_checks
+from ...core.composed import with_argument_checks
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import pickle
@@ -14,8 +15,13 @@ from types import TracebackType
 from ...errors import EdutorchError
 
 PACKAGE = str(Path(__file__).parents[2]) + os.sep
-LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
-"""Folders without code of the user."""
+
+
+@functools.cache
+def library_folders() -> tuple[str, ...]:
+    """Return the folders without code of the user."""
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    return (PACKAGE, *(path + os.sep for path in paths))
 
 
 class WorkerDied(EdutorchError, RuntimeError):
@@ -105,7 +111,7 @@ def make_failure(error: Exception, worker: int, workers: int, progress: dict[str
 
 def is_user_file(path: str) -> bool:
     """Return True for a file of the user: not of this package, Python or another library."""
-    return not path.startswith((PACKAGE, *LIBRARIES, "<frozen", "<edutorch"))
+    return not path.startswith((*library_folders(), "<frozen", "<edutorch"))
 
 
 def trim_to_user_code(trace: TracebackType | None) -> TracebackType | None:

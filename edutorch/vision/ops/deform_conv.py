@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.precision import composed_in_float32
+from ...core.composed import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ...nn import Module, Parameter, init

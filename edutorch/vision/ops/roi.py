@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from ...core.precision import composed_in_float32
+from ...core.composed import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, DimError, DTypeError, ShapeError
 from ...nn import Module

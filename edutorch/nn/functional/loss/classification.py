@@ -8,7 +8,7 @@ from typing import Any
 from numpy import ndarray
 
 from .... import backends
-from ....core.precision import composed_in_float32
+from ....core.composed import composed_in_float32
 from ....core.tensor import Tensor
 from ....errors import (
     DTypeError,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....core.composed import recorded_as
-from ....core.precision import composed_in_float32
+from ....core.composed import composed_in_float32, recorded_as
 from ....core.tensor import Tensor
 from ....errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ....ops import (

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....core.composed import recorded_as
-from ....core.precision import composed_in_float32
+from ....core.composed import composed_in_float32, recorded_as
 from ....core.tensor import Tensor
 from ....dtypes import int64, result_type
 from ....errors import (
