@@ -186,7 +186,7 @@ def add_up(xp: Namespace, array: Array, dim: int | tuple[int, ...] | None, keepd
     Along the last axis NumPy itself sums pairwise.
     """
     shape = array.shape
-    if dim.__class__ is tuple and math.prod(shape[axis] for axis in dim) > LONG:
+    if dim.__class__ is tuple and math.prod([shape[axis] for axis in dim]) > LONG:
         return add_up_axes(xp, array, sorted(axis % len(shape) for axis in dim), keepdim)
     if dim.__class__ is not int or shape[dim] <= LONG:
         return xp.add.reduce(array, axis=dim, keepdims=keepdim)

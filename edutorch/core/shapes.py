@@ -245,8 +245,8 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
             return None
     elif not isinstance(dim, list | range | tuple):
         return reduced_dims(op, as_int(op.title, dim), ndim)
-    # The usual case first, without a Python call for each dim.
-    dims = tuple(axis % ndim for axis in dim) if are_in_range(dim, ndim) else ()
+    # The usual case first, without a Python call for each dim: a list takes less than a generator.
+    dims = tuple([axis % ndim for axis in dim]) if are_in_range(dim, ndim) else ()
     if len(dims) != len(dim) or len(set(dims)) != len(dims):  # computing the title takes time
         dims = distinct_dims(op.title, dim, ndim)
     if not dims and op.name in EMPTY_DIM_REDUCES_NOTHING:

@@ -195,7 +195,9 @@ def split_views(xp: Namespace, input: Array, split_size: int, dim: int = 0) -> t
     total = input.shape[dim]
     if split_size < 0 or split_size == 0 < total:
         raise ShapeError("split", f"the size of a part must be positive, got {split_size}")
-    starts = range(0, max(total, 1), split_size or 1)
+    starts = range(0, total or 1, split_size or 1)
+    if not before:
+        return tuple([input[start : start + split_size] for start in starts])
     return tuple([input[(*before, slice(start, start + split_size))] for start in starts])
 
 
@@ -268,7 +270,7 @@ def split(
     (tensor([1, 2]), tensor([3]))
     """
     sizes = split_size if split_size_or_sections is None else split_size_or_sections
-    if not isinstance(sizes, int):
+    if sizes.__class__ is not int and not isinstance(sizes, int):
         return split_with_sizes(tensor, sizes, dim)
     return split_views(tensor, sizes, dim)
 

@@ -114,8 +114,9 @@ MATRIX_TYPES = ("float32", "float64", "complex64", "complex128")
 
 def check_floating_or_complex(name: str, input: ArrayOrTensor) -> None:
     """Raise DTypeError unless the input is floating-point or complex."""
-    need_tensor(name, "input", array_of(input))
-    dtype = array_of(input).dtype
+    array = array_of(input)
+    need_tensor(name, "input", array)
+    dtype = array.dtype
     if dtype.kind not in "fc" and dtype.name != "bfloat16":
         raise DTypeError(
             name, f"expected floating or complex numbers, got {dtype.name}",

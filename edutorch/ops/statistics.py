@@ -94,7 +94,8 @@ def vector_norm(
     if ord and reduced_count(input.shape, dim) == 1:  # without a power that leaves the range
         return xp.sum(xp.abs(input), axis=dim, keepdims=keepdim)
     if ord == 2 and input.dtype.kind == "f":
-        return xp.sqrt(xp.sum(input * input, axis=dim, keepdims=keepdim))
+        # Not `xp.sum`, of which NumPy's takes a microsecond to call the same.
+        return xp.sqrt(xp.add.reduce(input * input, axis=dim, keepdims=keepdim))
     size = xp.abs(input)
     if ord == math.inf:
         return xp.max(size, axis=dim, keepdims=keepdim)

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from numpy import ndarray
+
 from ... import backends, dtypes
 from ...backends.numpy import Array, ArrayOrTensor, Shared
 from ...errors import GradientError, user_location
@@ -124,13 +126,14 @@ def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any
     node.edges = (input if history is LEAF else history,)
     node.saved = settings
     node.hooks = node.writes = None
-    node.backend = backends.of(arrays[0])  # type: ignore[attr-defined]
+    on_cpu = arrays[0].__class__ is ndarray
+    node.backend = backends.CPU if on_cpu else backends.of(arrays[0])  # type: ignore[attr-defined]
     node.shapes = shapes = [array.shape for array in arrays]  # type: ignore[attr-defined]
     node.shape, node.dtype = shapes[0], dtype
-    to_node = (node,)
+    to_node, new_node = (node,), OutputNode
     # `x.unbind()` of a long tensor makes thousands: no call for each of them.
     for index, output in enumerate(outputs):  # `make_output_node`, inlined
-        output._node = output_node = OutputNode()
+        output._node = output_node = new_node()
         output_node._order = clock()
         output_node.edges, output_node.saved, output_node.index = to_node, (), index
         output_node.shape, output_node.dtype = shapes[index], dtype

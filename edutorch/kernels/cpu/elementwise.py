@@ -59,6 +59,7 @@ class Variants:
         in_place: whether the result takes the place of the first array.
         free: the settings that are arguments of the loop; each value of the others has its own.
         slots: what has been asked for; None where there can be no loop.
+        sums: the loops of sums that are ready and their arguments, by dtype and settings.
     """
 
     def __init__(self, key: str, is_sum: bool = False, in_place: bool = False) -> None:
@@ -75,6 +76,7 @@ class Variants:
         ]  # fmt: skip
         self.free = frozenset(numeric if self.trace(numeric, {}) else ())
         self.slots: dict[Any, Slot | None] = {}
+        self.sums: dict[Any, tuple[Plan, tuple[float, ...]]] = {}
 
     def trace(
         self, scalars: Sequence[str], dtypes: dict[str, Any], fixed: Sequence[tuple[str, Any]] = ()
@@ -169,6 +171,9 @@ def is_dtype(value: Any) -> bool:
 
 FREE: Any = type("Free", (), {})()
 """Stands for a setting that is an argument of the loop."""
+
+MAX_SUMS = 256
+"""So many settings of sums are kept."""
 
 MAX_LINES = 64
 """Longer formulas are left to the definition: their variables exceed the registers."""
@@ -321,7 +326,7 @@ def reduction_kernel(variants: Variants, run: Run) -> Run:
     sums = Variants(variants.key, is_sum=True)
     position = variants.parameters.index("reduction")
     is_rule = "/" in variants.key
-    count = len(variants.names)
+    count, all_arrays = len(variants.names), len(variants.formula.arrays)
 
     def run_reduction(*values: Any) -> Any:
         reduction, arrays = values[position], values[:count]
@@ -332,10 +337,13 @@ def reduction_kernel(variants: Variants, run: Run) -> Run:
         if reduction not in ("mean", "sum") or not are_contiguous_floats(compared):
             return None
         shape, size = compared[0].shape, compared[0].size
-        if not size or any(array.shape != shape for array in compared):
+        for array in compared:
+            if array.shape != shape:
+                return None
+        if not size:
             return None
         if not is_rule:
-            total = run_sum(sums, arrays, whole[len(variants.formula.arrays) :])
+            total = run_sum(sums, arrays, whole[all_arrays:])
             mean = 1 if reduction == "sum" else size
             return None if total is None else arrays[0].dtype.type(total / mean)
         g = arrays[0]  # a rule is linear in it
@@ -350,18 +358,32 @@ def run_sum(
     variants: Variants, arrays: Sequence[Array], settings: tuple[Any, ...]
 ) -> np.float64 | None:
     """Return the sum of a formula of contiguous arrays, by blocks; None: its loop is not ready."""
-    scalars = variants.scalars_of(settings)
-    dtypes = tuple([array.dtype for array in arrays])
-    plan = variants.find((dtypes, variants.case_of(settings))) if len(arrays) < MAX_INPUTS else None
-    if plan is None or scalars is None or arrays[0].ndim > MAX_DIMS:
-        return None
     first = arrays[0]
+    key = (first.dtype, settings)  # all arrays have that dtype
+    plan, scalars = variants.sums.get(key, (None, None))
+    if plan is None or scalars is None:
+        scalars, dtypes = variants.scalars_of(settings), (first.dtype,) * len(arrays)
+        if len(arrays) < MAX_INPUTS:
+            plan = variants.find((dtypes, variants.case_of(settings)))
+        if plan is None or scalars is None:
+            return None
+        # 0.0 is equal to -0.0, and a tensor may be overwritten.
+        is_constant = all(
+            v.__class__ is str or (v.__class__ in NUMBER_TYPES and v) for v in settings
+        )
+        if is_constant and len(variants.sums) < MAX_SUMS:
+            variants.sums[key] = plan, scalars
+    if first.ndim > MAX_DIMS:
+        return None
     # One sum per block, whatever the number of threads: the result does not depend on it.
-    totals = np.zeros(-(-first.size // BLOCK))
+    size = first.size
+    count = -(-size // BLOCK)
+    totals = np.zeros(count)
     addresses = (*map(id, arrays), id(totals), 0, 0)[:MAX_INPUTS]
-    parallel_for(
-        run_blocks, totals.size, plan.address, id(first), addresses, scalars, work=first.size
-    )
+    if count == 1:
+        run_blocks(0, 1, plan.address, id(first), addresses, scalars)
+        return totals[0]
+    parallel_for(run_blocks, count, plan.address, id(first), addresses, scalars, work=size)
     return np.add.reduce(totals)
 
 
@@ -433,7 +455,10 @@ def run_text(variants: Variants, number: str = "") -> str:
     settings = variants.settings
     names = [name for name in variants.names if name != number]
     first, *others = names
-    differs = [f"{name}.shape != shape and {name}.ndim" for name in others]
+    differs = [  # one element, with no more axes than the first, is read again and again
+        f"{name}.shape != shape and ({name}.size != 1 or {name}.ndim > {first}.ndim)"
+        for name in others
+    ]
     differs += [f"not {first}.ndim"] if others else []
     differs += [f"not {name}.flags.c_contiguous" for name in names]
     dtypes = [name if name == number else f"{name}.dtype" for name in variants.names]

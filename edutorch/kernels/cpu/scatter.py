@@ -382,15 +382,36 @@ def scatter_input() -> Run:
     return run
 
 
+def one_hot_rows(start, stop, classes, y, errors):
+    """Write one-hot rows of y, and a 1 to `errors` if a class does not exist."""
+    start, stop = claim_range(start, stop)
+    for r in range(start, stop):
+        row, at = y[r], classes[r]
+        for i in range(row.size):
+            row[i] = 0
+        if 0 <= at < row.size:
+            row[np.uint64(at)] = 1
+        else:
+            errors[0] = 1
+
+
 @ONE_HOT.kernel("cpu", min_size=1)
 def one_hot() -> Run:
     """Make one-hot vectors along a new last axis."""
-    scatter_kernel()
-    one = np.ones((), np.int64)
+    vector, table = types.int64[::1], types.int64[:, ::1]
+    signature = types.void(types.uint64, types.uint64, vector, table, vector)
+    kernel = njit([signature], cache=True, nogil=True, error_model="numpy")(one_hot_rows)
 
     def run(classes: Array, num_classes: int) -> np.ndarray | None:
-        y = np.zeros((*classes.shape, num_classes), np.int64)
-        return scatter_along(y, -1, classes.reshape((*classes.shape, 1)), one, ASSIGN)
+        if not classes.flags.carray:
+            return None
+        shape, count = classes.shape, classes.size
+        y, errors = np.empty((count, num_classes), INT64_DTYPE), np.zeros(1, INT64_DTYPE)
+        flat = classes if len(shape) == 1 else classes.reshape(-1)
+        parallel_for(kernel, count, flat, y, errors, work=y.size)
+        if errors[0]:
+            return None
+        return y if len(shape) == 1 else y.reshape(*shape, num_classes)
 
     return run
 

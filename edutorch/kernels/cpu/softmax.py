@@ -35,7 +35,7 @@ from .jit import (
     split_at_axis,
     use_wide_vectors,
 )
-from .parallel import parallel_for
+from .parallel import MIN_WORK_PER_THREAD, parallel_for
 from .reductions import Dims, as_table, reduced_shape
 from .row_reduce import (
     BLOCK,
@@ -51,6 +51,9 @@ from .vector_math import exp_nonpositive
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
+MIN_PARALLEL = 2 * MIN_WORK_PER_THREAD
+"""Fewer elements are computed by the caller alone, without `parallel_for`."""
+
 COLUMN_BAND = 512
 """So many adjacent columns are processed together: their sums stay in the L1 cache."""
 
@@ -286,16 +289,23 @@ def forward(rows: Callable[..., None], columns: Callable[..., None], logarithm: 
     def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
         if dtype is not None or not is_contiguous_float(input) or not is_valid_axis(input, dim):
             return None
-        y, shape = np.empty_like(input), input.shape
-        if dim == -1 or dim == input.ndim - 1:
+        y, shape, size = np.empty(input.shape, input.dtype), input.shape, input.size
+        ndim = len(shape)
+        if dim == -1 or dim == ndim - 1:
             n = shape[-1]
-            arrays = as_rows_of(input, n), as_rows_of(y, n)
-            parallel_for(rows, input.size // n, *arrays, work=input.size)
+            arrays = (input, y) if ndim == 2 else (input.reshape(-1, n), y.reshape(-1, n))
+            if size < MIN_PARALLEL:
+                rows(0, size // n, *arrays)
+            else:
+                parallel_for(rows, size // n, *arrays, work=size)
             return y
         outer, n, inner = split_at_axis(shape, dim)
         units, shape = outer * -(-inner // COLUMN_BAND), (outer, n, inner)
         arrays = input.reshape(shape), y.reshape(shape)
-        parallel_for(columns, units, *arrays, logarithm, work=y.size)
+        if size < MIN_PARALLEL:
+            columns(0, units, *arrays, logarithm)
+        else:
+            parallel_for(columns, units, *arrays, logarithm, work=size)
         return y
 
     return run

@@ -416,38 +416,52 @@ def constant_pad() -> Run:
     copy_kernel()
 
     def run(input: Array, pads: Any, value: Any) -> np.ndarray | None:
-        if input.__class__ is not np.ndarray:
+        if input.__class__ is not np.ndarray or pads.__class__ is not tuple:
             return None
-        source, target, shape, borders = [], [], [], []
-        is_small = input.size < SMALL  # filled at once: many small writes would take longer
-        for axis, (size, (before, behind)) in enumerate(zip(input.shape, pads, strict=True)):
-            if before or behind:
-                width = size + before + behind
-                source.append(slice(max(-before, 0), size - max(-behind, 0)))
-                target.append(slice(max(before, 0), width - max(behind, 0)))
-                shape.append(width)
-                if before > 0 and not is_small:
-                    borders.append((*[ALL] * axis, slice(before)))
-                if behind > 0 and not is_small:
-                    borders.append((*[ALL] * axis, slice(width - behind, None)))
-            else:
-                source.append(ALL)
-                target.append(ALL)
-                shape.append(size)
-        if min(shape, default=0) < 0:
+        for pair in pads:
+            if pair.__class__ is not tuple or not pair[0].__class__ is pair[1].__class__ is int:
+                return None  # the layout is kept by these, and 1.0 or True is equal to 1
+        layout = padded_layout(input.shape, pads, input.size < SMALL)
+        if layout is None:
             return None
-        kept, y = input[tuple(source)], np.empty(shape, input.dtype)
-        if is_small:
+        shape, source, target, borders = layout
+        y = np.empty(shape, input.dtype)
+        if borders is None:
             y.fill(value)
-        inner = y[tuple(target)]
-        if inner.shape != kept.shape:
-            return None
-        copy_into(inner, kept)
+            y[target] = input[source]
+            return y
+        copy_into(y[target], input[source])
         for border in borders:
             y[border] = value
         return y
 
     return run
+
+
+@functools.lru_cache(256)
+def padded_layout(shape: tuple[int, ...], pads: Any, is_small: bool) -> tuple[Any, ...] | None:
+    """Return the padded shape, the index of what is kept, where it goes, and those of the borders.
+
+    Args:
+        is_small: all is filled at once: many small writes would take longer.
+    """
+    source, target, padded, borders = [], [], [], []
+    for axis, (size, (before, behind)) in enumerate(zip(shape, pads, strict=True)):
+        width = size + before + behind
+        if width < 0:
+            return None
+        source.append(slice(max(-before, 0), size - max(-behind, 0)))
+        target.append(slice(max(before, 0), width - max(behind, 0)))
+        padded.append(width)
+        if before > 0:
+            borders.append((*[ALL] * axis, slice(before)))
+        if behind > 0:
+            borders.append((*[ALL] * axis, slice(width - behind, None)))
+    lengths = [[len(range(n)[part]) for n, part in zip(sizes, index, strict=True)]
+               for sizes, index in ((shape, source), (padded, target))]  # fmt: skip
+    if lengths[0] != lengths[1]:
+        return None  # what is cropped on one side reaches into the padding of the other
+    return tuple(padded), tuple(source), tuple(target), None if is_small else borders
 
 
 @ops.reshape.kernel("cpu", min_size=65_536)

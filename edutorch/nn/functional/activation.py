@@ -350,15 +350,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> nn.functional.prelu(tensor([-2.0, 2.0]), tensor([0.25]))
     tensor([-0.5000,  2.0000])
     """
-    count = 1 if input.ndim < 2 else input.shape[1]
-    if weight.ndim > 1 or weight.numel() not in (1, count):
+    shape, slopes = input._array.shape, weight._array.shape
+    ndim, count = len(shape), 1 if len(shape) < 2 else shape[1]
+    if len(slopes) > 1 or (slopes and slopes[0] != 1 and slopes[0] != count):
         raise ShapeError(
             "prelu", f"expected 1 slope or {count}, one for each channel",
             {"input": tuple(input.shape), "weight": tuple(weight.shape)},
         )  # fmt: skip
-    if not weight.ndim or (weight.ndim == 1 and 0 < input.ndim < 3):
+    if not slopes or 0 < ndim < 3:
         return prelu_forward(input, weight)  # it broadcasts as it is
-    y = prelu_forward(input, reshape(weight, (-1,) + (1,) * max(input.ndim - 2, 0)))
+    y = prelu_forward(input, reshape(weight, (-1,) + (1,) * max(ndim - 2, 0)))
     return reshape(y, input.shape)
 
 

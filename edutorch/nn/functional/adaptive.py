@@ -234,11 +234,17 @@ def window_bounds(size: int, count: int) -> list[tuple[int, int]]:
 # Average -------------------------------------------------------------------------------------
 
 
+ALL_BUT_CHANNELS = {rank: tuple(range(2, rank + 2)) for rank in (1, 2, 3)}
+"""The axes behind the batch and the channels, by their number."""
+
+
 def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
     """`adaptive_avg_pool1d`, `…2d` and `…3d` for 1, 2 and 3 axes."""
+    shape = input._array.shape
+    if output_size.__class__ is int and output_size == 1 and len(shape) == rank + 2 and all(shape):
+        return mean(input, ALL_BUT_CHANNELS[rank], True)  # the usual head of a network: one mean
     counts = resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     sizes = tuple(input.shape[-rank:])
-    # Global pooling, the usual head of a network: one mean.
     if all(count == 1 for count in counts):
         return mean(input, tuple(range(-rank, 0)), True)
     if all(m and n and n % m == 0 for n, m in zip(sizes, counts, strict=True)):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from ... import backends
 from ...backends.numpy import Array, Namespace
 from ...core.precision import is_half, round_to, to_float32, widen
@@ -74,7 +76,8 @@ def scaled_dot_product_attention(
     """
     check_arguments(query, key, value, attn_mask, is_causal, enable_gqa)
     as_one_op = attn_mask is None and not dropout_p
-    if is_half(query.dtype) and not (as_one_op and has_half_attention(query)):  # rounded at the end
+    is_narrow = query._array.dtype.itemsize == 2 and is_half(query.dtype)
+    if is_narrow and not (as_one_op and has_half_attention(query)):  # rounded at the end
         mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widen(attn_mask)
         wide = widen(query), widen(key), widen(value), mask
         y = scaled_dot_product_attention(*wide, dropout_p, is_causal, scale, enable_gqa)
@@ -107,6 +110,8 @@ def attention_forward(
         query, key, value = map(to_float32, (query, key, value))
     y = matmul(attention_probs(query, key, scale, is_causal), value)
     y = round_to(y, dtype) if is_narrow else y
+    if query.__class__ is ndarray and query.flags.c_contiguous:
+        return y
     order = memory_order(query)
     if order == sorted(order):
         return y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy
 
@@ -49,13 +50,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
                 {"x1": x1.dtype, "x2": x2.dtype}, "use x1.float()",
             )  # fmt: skip
         x1, x2 = promote_pair(x1, x2)
-    if x1.shape != x2.shape:
+    if x1._array.shape != x2._array.shape and x1.shape != x2.shape:
         x1, x2 = broadcast_tensors(x1, x2)  # broadcasting along `dim` changes the norms
     length1, length2 = vector_norm(x1, 2, dim), vector_norm(x2, 2, dim)
-    if is_extreme(length1) or is_extreme(length2):
+    least1, least2 = shortest(length1), shortest(length2)
+    if math.isnan(least1) or math.isnan(least2):
         (x1, length1), (x2, length2) = scale_by_max(x1, 2, dim, eps), scale_by_max(x2, 2, dim, eps)
     else:
-        length1, length2 = at_least(length1, eps), at_least(length2, eps)
+        length1, length2 = at_least(length1, eps, least1), at_least(length2, eps, least2)
     return sum(x1 * x2, dim) / (length1 * length2)
 
 
@@ -76,33 +78,30 @@ def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
 # Vectors whose squares leave the range of their dtype -------------------------------------------
 
 
-def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
-    """Whether |x|ᵖ may have overflowed or underflowed on the way to a norm.
+def shortest(lengths: Tensor, p: float = 2.0) -> float:
+    """Return the least of norms; 0 of none.
 
-    True where the norms cannot be read.
+    NaN where |x|ᵖ may have overflowed or underflowed on the way to one, or they cannot be read.
     """
     array = lengths._array
     if not can_read(lengths):
-        return True
+        return math.nan
     if not array.size:
-        return False
-    minimum, maximum_norm = safe_norm_range(
-        array.itemsize == 8, p
-    )  # 16-bit lengths are computed in float32
-    if array.__class__ is numpy.ndarray:  # not their methods, which take twice as long
-        lowest, highest = numpy.minimum.reduce(array, None), numpy.maximum.reduce(array, None)
-    else:
-        lowest, highest = array.min(), array.max()
-    return not (lowest > minimum and highest < maximum_norm)  # with NaN, too
+        return 0.0
+    # Not the array's methods, which take twice as long.
+    lowest, highest = numpy.minimum.reduce(array, None), numpy.maximum.reduce(array, None)
+    # 16-bit lengths are computed in float32.
+    minimum, maximum_norm = safe_norm_range(array.itemsize == 8, p)
+    return lowest if lowest > minimum and highest < maximum_norm else math.nan  # with NaN, too
 
 
-def at_least(lengths: Tensor, eps: float) -> Tensor:
-    """Clamp norms to at least `eps`; where none is shorter, the graph has no step for it."""
-    array = lengths._array
-    is_read = array.__class__ is numpy.ndarray and array.size
-    if is_read and numpy.minimum.reduce(array, None) >= eps:
-        return lengths
-    return clamp(lengths, min=eps)
+def at_least(lengths: Tensor, eps: float, least: float) -> Tensor:
+    """Clamp norms to at least `eps`; where none is shorter, the graph has no step for it.
+
+    Args:
+        least: the shortest.
+    """
+    return lengths if least >= eps else clamp(lengths, min=eps)
 
 
 @functools.cache
@@ -133,7 +132,7 @@ def scale_by_max(
 def safe_norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
     """Return `norm(x, p, dim, keepdim)`, also where |x|ᵖ leaves the range of the dtype."""
     y = norm(x, p, dim, keepdim)
-    if not 1 < p < float("inf") or not x.numel() or not is_extreme(y, p):
+    if not 1 < p < float("inf") or not x.numel() or not math.isnan(shortest(y, p)):
         return y
     largest = max_abs(x, dim)
     y = norm(x / largest, p, dim, keepdim)

@@ -37,6 +37,7 @@ from ...ops.sparse.row_gradient import embedding_rows
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
+INT64 = np.dtype(np.int64)
 ONE_HOT = slot("ONE_HOT")
 """The kernel of a device that writes one-hot vectors at once."""
 
@@ -53,14 +54,14 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    if tensor.dtype is not dtypes.int64:
+    classes = tensor._array
+    if classes.dtype is not INT64 and tensor.dtype is not dtypes.int64:
         raise DTypeError(
             "one_hot", "is only applicable to index tensor of type LongTensor",
             {"tensor": tensor.dtype}, "use tensor.long()",
         )  # fmt: skip
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
-    classes = tensor._array
     if classes.__class__ is np.ndarray and classes.size and current() is DEFAULT:
         y = encode_on_cpu(classes, num_classes)
         if y is not None:
@@ -132,16 +133,19 @@ def embedding(
     tensor([[2.],
             [1.]])
     """
-    if weight.ndim != 2:
+    if len(weight._array.shape) != 2:
         shape = {"weight": tuple(weight.shape)}
         raise ShapeError("embedding", "'weight' must be 2-D: a row for each number", shape)
     if max_norm is not None:
         renormalize_rows(weight, input, max_norm, norm_type)
     try:
         padding_row = None if padding_idx is None else resolve_padding_idx(weight, padding_idx)
-        is_vector = input.ndim == 1
+        is_vector = len(input._array.shape) == 1
         indices = input if is_vector else reshape(input, (-1,))
-        result = select_rows(weight, indices, scale_grad_by_freq, sparse, padding_row)
+        if scale_grad_by_freq or sparse:
+            result = select_rows(weight, indices, scale_grad_by_freq, sparse, padding_row)
+        else:
+            result = index_select(weight, 0, indices)
     except (DimError, DTypeError) as error:
         raise row_error(input, weight, error) from None
     if not is_vector:

@@ -10,7 +10,7 @@ import math
 import struct
 import warnings
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ...core.composed import composed_in_float32, recorded_as
 from ...core.storage import channels_last
@@ -131,6 +131,7 @@ ANTIALIAS_FILTERS = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_we
 """The support radius and the filter of each mode with `antialias`."""
 
 
+@cache
 def upsample_node_name(axes: int, mode: str) -> str:
     """Return PyTorch's name of the autograd node of an interpolation."""
     if mode == "area":
@@ -170,7 +171,7 @@ def interpolate(
     tensor([[[0.0000, 0.5000, 1.5000, 2.0000]]])
     """
     check_arguments(input, mode, align_corners, antialias)
-    old = tuple(input.shape[2:])
+    old = input._array.shape[2:] if input.__class__ is Tensor else tuple(input.shape[2:])
     sizes, factors = resolve_size(old, size, scale_factor)
     if recompute_scale_factor and size is not None:
         raise SettingError(
@@ -226,6 +227,13 @@ class UnknownModeError(SettingError, NotImplementedError):
 
 
 def check_arguments(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    array = input._array
+    if (
+        mode in MODES and not antialias and mode != "lanczos" and 3 <= array.ndim <= 5
+        and (align_corners is None or mode in AXES) and array.ndim == AXES.get(mode, array.ndim)
+        and all(array.shape[1:])
+    ):  # fmt: skip
+        return
     if mode not in MODES:
         raise UnknownModeError("interpolate", f"mode must be one of {MODES}, got {mode!r}")
     if mode not in AXES and align_corners is not None:

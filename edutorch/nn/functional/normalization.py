@@ -23,10 +23,10 @@ from ...core.precision import widen
 from ...core.tensor import PLAIN_TENSORS, Tensor, wrap
 from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ...modes import NO_GRAD, current, no_grad
-from ...ops import mean, reshape, rsqrt, sum, var
+from ...ops import clamp, mean, reshape, rsqrt, sum, var
 from ...ops.reduction import mean_of
 from ...ops.statistics import vector_norm
-from .distance import at_least, is_extreme, scale_by_max
+from .distance import at_least, scale_by_max, shortest
 from .op_decorators import ArrayOrTensor, SettingError, layer
 from .padding import pad
 from .pooling import avg_pool_nd
@@ -520,16 +520,19 @@ def normalize(
     >>> nn.functional.normalize(tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    if not (input.is_floating_point() or input.is_complex()):
+    if input._array.dtype.kind != "f" and not (input.is_floating_point() or input.is_complex()):
         raise DTypeError(
             "normalize", "expected floating or complex numbers", {"input": input.dtype},
             "use x.float()",
         )  # fmt: skip
     length = vector_norm(input, p, dim, True)
-    if 1 <= p < math.inf and is_extreme(length, p):
+    if not 1 <= p < math.inf:
+        return input / clamp(length, min=eps)
+    least = shortest(length, p)
+    if math.isnan(least):
         input, length = scale_by_max(input, p, dim, eps, True)
         return input / length
-    return input / at_least(length, eps)
+    return input / at_least(length, eps, least)
 
 
 # Over neighbouring channels -------------------------------------------------------------------

@@ -47,7 +47,6 @@ def pad_node_name(axes: int, mode: str) -> str:
     return f"{prefixes[mode]}Pad{axes}DBackward0" if mode in prefixes else ""
 
 
-@recorded_as(lambda input, pad, mode="constant", value=None: pad_node_name(len(pad) // 2, mode))
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
@@ -64,28 +63,35 @@ def pad(
     >>> nn.functional.pad(tensor([1.0, 2.0]), (1, 2))
     tensor([0., 1., 2., 0., 0.])
     """
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+    count, ndim = len(pad), len(input._array.shape)
+    if count % 2 or count > 2 * ndim:
         raise ShapeValueError(
             "pad", "`pad` needs two numbers for each axis, the last axis first",
             {"input": tuple(input.shape), "pad": tuple(pad)},
         )  # fmt: skip
-    pairs = list(zip(pad[::2], pad[1::2], strict=True))
     if mode == "constant":
-        missing = [(0, 0)] * (input.ndim - len(pairs))
-        filler = value or 0.0
-        return constant_pad(input, tuple(missing + pairs[::-1]), filler)
+        pads = [(0, 0)] * (ndim - count // 2)
+        for at in range(count - 2, -1, -2):
+            pads.append((pad[at], pad[at + 1]))
+        return constant_pad(input, tuple(pads), value or 0.0)
     if mode not in SOURCE_INDEX:
         hint = "the modes are constant, reflect, replicate and circular"
         raise NotHereError("pad", f"unknown mode {mode!r}", hint=hint)
     if value is not None and value != 0:
         raise SettingError("pad", f'mode "{mode}" doesn\'t take in value argument')
-    if not len(pairs) < input.ndim <= len(pairs) + 2:
+    if not count // 2 < input.ndim <= count // 2 + 2:
         raise ShapeValueError(
             "pad", f"mode {mode!r} pads all axes behind the channels, with or without a batch",
             {"input": tuple(input.shape), "pad": tuple(pad)},
             "1 axis of (n c l), 2 of (n c h w), 3 of (n c d h w)",
         )  # fmt: skip
-    for axis, (before, behind) in enumerate(pairs, 1):
+    return pad_by_index(input, pad, mode)
+
+
+@recorded_as(lambda input, pad, mode: pad_node_name(len(pad) // 2, mode))
+def pad_by_index(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
+    """Pad with elements of the tensor itself: see `pad`."""
+    for axis, (before, behind) in enumerate(zip(pad[::2], pad[1::2], strict=True), 1):
         if before or behind:
             size = input.shape[-axis]
             check_border(mode, size, before, behind)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ....core.composed import composed_in_float32, recorded_as
@@ -29,7 +30,7 @@ from ....ops import (
     zeros_like,
 )
 from ....ops.products import subtract_widened
-from ..distance import is_extreme, max_abs, pairwise_distance, promote_pair
+from ..distance import max_abs, pairwise_distance, promote_pair, shortest
 from .definitions import bce_with_logits_forward
 from .reduction import REDUCTIONS, reduce_losses, reduction_error, resolve_reduction
 
@@ -276,7 +277,7 @@ def safe_cosine(x1: Tensor, x2: Tensor) -> Tensor:
     """x1 · x2 / √((|x1|² + ε) (|x2|² + ε)) along the last axis."""
     x1, x2 = promote_pair(x1, x2)
     squares = [sum(x * x, -1) + COSINE_EPS for x in (x1, x2)]
-    if not any(map(is_extreme, squares)):
+    if not any(math.isnan(shortest(square)) for square in squares):
         return sum(x1 * x2, -1) / sqrt(squares[0] * squares[1])
     scales = [max_abs(x, -1, COSINE_EPS**0.5) for x in (x1, x2)]
     x1, x2 = x1 / scales[0], x2 / scales[1]

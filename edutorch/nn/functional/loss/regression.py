@@ -175,7 +175,7 @@ def huber_loss(
         losses = definitions.huber_loss(input, target, reduction="none", delta=delta)
         check_weight("huber_loss", losses, weight)
         loss = reduce_losses(losses * weight, reduction)
-    if loss.dtype is input.dtype or not input.is_floating_point():
+    if loss._array.dtype is input._array.dtype or not input.is_floating_point():
         return loss
     return loss.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
 
