@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.platform import c_function
-from ...settings import get_num_threads
+from ...settings import State, get_num_threads
 from .work_queue import FAILURE, POOL_FLAG, READY, SLOT_WORDS, STATE, finish, serve
 
 MIN_WORK_PER_THREAD = 16_384
@@ -49,6 +49,9 @@ def entry_of(kernel: Any) -> Any:
     """
     ((_, compiled),) = kernel.overloads.items()
     return compiled.entry_point
+
+
+run_finish = entry_of(finish)
 
 
 class WorkerThread:
@@ -119,7 +122,7 @@ class ThreadPool:
         self.workers: list[WorkerThread] = []
         self._needed: list[WorkerThread] = []
         self._words = np.zeros(1, np.int64)
-        self._address = self._parts = 0
+        self._address = self._flagged_address = self._parts = 0
 
     def run(self, kernel: Callable[..., None], count: int, parts: int, arguments: Any) -> None:
         """Run all parts of a kernel; return when no thread is writing any more."""
@@ -132,7 +135,7 @@ class ThreadPool:
                 worker.wake()
                 sleeping = True
         try:
-            kernel(POOL_FLAG + self._address, count, *arguments)
+            kernel(self._flagged_address, count, *arguments)
         finally:
             outcome = self._wait()
         if not sleeping and (outcome or self._pause):
@@ -153,6 +156,7 @@ class ThreadPool:
             self.workers.append(WorkerThread(f"edutorch-kernel-{len(self.workers) + 1}"))
             self._words = np.array([0, *(worker.slot for worker in self.workers)])
             self._address = self._words.ctypes.data
+            self._flagged_address = POOL_FLAG + self._address
         self._words[0] = self._parts = parts
         self._needed = self.workers[: parts - 1]
 
@@ -164,7 +168,7 @@ class ThreadPool:
         interrupt = None
         while True:
             try:
-                outcome = finish(self._address, SPIN_LIMIT)
+                outcome: int = run_finish(self._address, SPIN_LIMIT)
                 if outcome >= 0:
                     break
                 time.sleep(SLEEP_SECONDS)
@@ -214,7 +218,7 @@ def count_parts(count: int, work: int | None = None) -> int:
     elements = count if work is None else work
     if elements < MIN_PARALLEL:
         return 1
-    parts, threads = elements // MIN_WORK_PER_THREAD, get_num_threads()
+    parts, threads = elements // MIN_WORK_PER_THREAD, State.threads or get_num_threads()
     if parts > threads:  # `min` would take as long as all of this
         parts = threads
     return parts if parts < count else max(1, count)
