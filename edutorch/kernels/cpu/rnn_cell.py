@@ -12,15 +12,20 @@ dozen arrays that might overlap it could not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numba import njit
 
+from ...backends.addresses import address_of
 from ...backends.numpy import Array
+from ...core.fast.lazy_gradients import DeferredMatmulGradient, sum_over
 from ...nn.functional import rnn
+from .gemm_microkernel import HIGH_TILE_ROWS, TILES_ARE_FASTER, multiply, workspace_for
 from .jit import (
     ARRAY_1D,
+    ARRAY_2D,
     INT64,
     TUPLE,
     are_contiguous_floats,
@@ -28,11 +33,20 @@ from .jit import (
     use_wide_vectors,
     writable_contiguous,
 )
+from .matmul import (
+    MAX_DEFERRED_ROWS,
+    MIN_PRODUCTS_TRANSPOSED,
+    PRODUCTS_PER_ELEMENT,
+    blas_layout,
+    product_or_numpy,
+)
 from .parallel import parallel_for
 from .vector_math import CONTRACTED, FloatFormat, exp, tanh, vector_function
 from .work_queue import claim_range
 
-__all__ = ["gru_gates", "gru_gates_joint_vjp", "lstm_gates", "lstm_gates_joint_vjp"]
+__all__ = [
+    "gru_gates", "gru_gates_joint_vjp", "lstm_cell_forward", "lstm_gates", "lstm_gates_joint_vjp",
+]  # fmt: skip
 
 # Two vectors of 16 float32. The table has 8 such rows: 1 KiB, or 2 KiB in float64.
 WIDTH = 32
@@ -157,7 +171,13 @@ def gru_backward(s):
 
 @rnn.lstm_gates.kernel("cpu", min_size=1024)
 def lstm_gates() -> Callable[..., Any]:
-    """Make `lstm_gates`: (n, 4 k) and (n, k) to (2, n, k)."""
+    """Make `lstm_gates`."""
+    return gates_forward()
+
+
+@cache
+def gates_forward() -> Callable[..., Any]:
+    """Make the step from the gates: (n, 4 k) and (n, k) to (2, n, k)."""
 
     def run_step(start, stop, x, c, y, n, k):
         start, stop = claim_range(start, stop)
@@ -190,7 +210,13 @@ def lstm_gates() -> Callable[..., Any]:
 
 @rnn.lstm_gates.kernel("cpu", "joint_vjp", min_size=1024)
 def lstm_gates_joint_vjp() -> Callable[..., Any]:
-    """Make the rule of `lstm_gates`: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
+    """Make the rule of `lstm_gates`."""
+    return gates_backward()
+
+
+@cache
+def gates_backward() -> Callable[..., Any]:
+    """Make the step back to the gates: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
 
     def step(start, stop, g, x, c, gradients, n, k):
         start, stop = claim_range(start, stop)
@@ -221,6 +247,96 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
         flat = tuple(gradient.reshape(-1) for gradient in gradients)
         parallel_for(kernel, c.shape[0], *arrays, flat, *c.shape, work=6 * x.size)
         return gradients
+
+    return run
+
+
+MIN_ROWS = 4
+"""With fewer samples, a product is bound by reading the weights: it is left to BLAS."""
+
+
+def add_products(start, stop, left, right, weights, bias, y):
+    """Compute some columns of y = bias + left · w_ihᵀ + right · w_hhᵀ in tiles.
+
+    Args:
+        left, right: the input and h: the address, the step from row to row, the number of columns.
+        weights: the addresses of w_ih and w_hh.
+        bias: of one row, with which each row of y begins.
+    """
+    start, stop = claim_range(start, stop)
+    size, unit = y.itemsize, 4 * HIGH_TILE_ROWS
+    first = start * unit
+    shape = (y.shape[0], min(stop * unit, y.shape[1]) - first)
+    workspace = workspace_for(y)
+    target = (y.ctypes.data + first * size, y.shape[1])
+    begin = (bias.ctypes.data + first * size, 0)
+    for (address, step, k), weight in ((left, weights[0]), (right, weights[1])):
+        columns = (weight + first * k * size, 1, k)
+        multiply(workspace, (*shape, k), (address, step, 1), columns, begin, target)
+        begin = target
+
+
+def describe_rows(x: Array) -> tuple[int, int, int] | None:
+    """Return the address of a matrix, the step from row to row, and the number of its columns."""
+    layout = blas_layout(x)
+    return None if layout is None or layout[0] else (address_of(x), layout[1], x.shape[1])
+
+
+@rnn.lstm_cell_forward.kernel("cpu", min_size=256)
+def lstm_cell_forward() -> Callable[..., Any]:
+    """Make `lstm_cell_forward`: both products in one pass, then the gates."""
+    operand = TUPLE(*[INT64] * 3)
+    kernel = compile_kernel(add_products, operand, operand, TUPLE(INT64, INT64), ARRAY_1D, ARRAY_2D)
+    gates_kernel = gates_forward()
+
+    def run(
+        input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
+        b_hh: Array | None,
+    ) -> Any:  # fmt: skip
+        rows, products = len(input), len(input) * (w_ih.size + w_hh.size)
+        if not TILES_ARE_FASTER or rows < MIN_ROWS or products < MIN_PRODUCTS_TRANSPOSED:
+            return None
+        if b_ih is None or b_hh is None:
+            return None
+        if not are_contiguous_floats((c, w_ih, w_hh, b_ih, b_hh), input.dtype):
+            return None
+        left, right = describe_rows(input), describe_rows(h)
+        if left is None or right is None or h.dtype is not input.dtype:
+            return None
+        gates = np.empty((rows, len(w_ih)), input.dtype)
+        parallel_for(
+            kernel, -(-len(w_ih) // (4 * HIGH_TILE_ROWS)), left, right,
+            (address_of(w_ih), address_of(w_hh)), b_ih + b_hh, gates,
+            work=products // PRODUCTS_PER_ELEMENT,
+        )  # fmt: skip
+        return gates_kernel(gates, c), gates
+
+    return run
+
+
+@rnn.lstm_cell_forward.kernel("cpu", "joint_vjp", min_size=256)
+def lstm_cell_forward_joint_vjp() -> Callable[..., Any]:
+    """Make the rule of `lstm_cell_forward`; products that may wait are deferred."""
+    multiply_now, rule = product_or_numpy(), gates_backward()
+
+    def run(
+        g: Array, gates: Array, input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array,
+        b_ih: Array | None, b_hh: Array | None,
+    ) -> Any:  # fmt: skip
+        gradients = rule(g, gates, c)
+        if gradients is None:
+            return None
+        grad_gates, grad_c = gradients
+        if len(input) > MAX_DEFERRED_ROWS:
+            grad_weights = [multiply_now(grad_gates.T, x) for x in (input, h)]
+        else:  # one product of many steps is faster: see `matmul.linear_weight`
+            grad_weights = [DeferredMatmulGradient(grad_gates, x, multiply_now) for x in (input, h)]
+        # Of its own for each bias: it becomes the `.grad` of a parameter.
+        grad_bias = sum_over(grad_gates, 0)
+        # Deferred, the gradient of the input is computed only if something asks for it.
+        grad_input = DeferredMatmulGradient(grad_gates.T, w_ih, multiply_now)
+        grad_h = multiply_now(grad_gates, w_hh)
+        return grad_input, grad_h, grad_c, *grad_weights, grad_bias, grad_bias.copy()
 
     return run
 
