@@ -22,7 +22,14 @@ from ...backends.addresses import address_of
 from ...backends.numpy import Array
 from ...core.fast.lazy_gradients import DeferredMatmulGradient, sum_over
 from ...nn.functional import rnn
-from .gemm_microkernel import HIGH_TILE_ROWS, TILES_ARE_FASTER, multiply, workspace_for
+from .gemm_microkernel import (
+    HIGH_TILE_ROWS,
+    TILES_ARE_FASTER,
+    gemm_address,
+    matmul_into,
+    multiply,
+    workspace_for,
+)
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
@@ -166,6 +173,26 @@ def gru_backward(s):
         s[G + j] = g * update
 
 
+@njit(**CONTRACTED)
+def lstm_rows_backward(start, stop, g, x, c, gradients, n, k):
+    """Compute the gradients of the gates and of c for some samples."""
+    grad_x, grad_c = gradients
+    use_wide_vectors()
+    s = np.zeros(TABLE_SIZE, x.dtype)
+    for row in range(start, stop):
+        for j in range(0, k, WIDTH):
+            count, position = min(WIDTH, k - j), row * k + j
+            for gate in range(4):
+                load_row(s, gate * WIDTH, x, (4 * row + gate) * k + j, count)
+            load_row(s, E, c, position, count)
+            load_row(s, F, g, position, count)
+            load_row(s, G, g, n * k + position, count)
+            lstm_backward(s)
+            for gate in range(4):
+                store_row(s, gate * WIDTH, grad_x, (4 * row + gate) * k + j, count)
+            store_row(s, G, grad_c, position, count)
+
+
 # The kernels -----------------------------------------------------------------------------------
 
 
@@ -210,31 +237,11 @@ def gates_forward() -> Callable[..., Any]:
 
 @rnn.lstm_gates.kernel("cpu", "joint_vjp", min_size=1024)
 def lstm_gates_joint_vjp() -> Callable[..., Any]:
-    """Make the rule of `lstm_gates`."""
-    return gates_backward()
-
-
-@cache
-def gates_backward() -> Callable[..., Any]:
-    """Make the step back to the gates: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
+    """Make the rule of `lstm_gates`: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
 
     def step(start, stop, g, x, c, gradients, n, k):
         start, stop = claim_range(start, stop)
-        grad_x, grad_c = gradients
-        use_wide_vectors()
-        s = np.zeros(TABLE_SIZE, x.dtype)
-        for row in range(np.int64(start), np.int64(stop)):
-            for j in range(0, k, WIDTH):
-                count, position = min(WIDTH, k - j), row * k + j
-                for gate in range(4):
-                    load_row(s, gate * WIDTH, x, (4 * row + gate) * k + j, count)
-                load_row(s, E, c, position, count)
-                load_row(s, F, g, position, count)
-                load_row(s, G, g, n * k + position, count)
-                lstm_backward(s)
-                for gate in range(4):
-                    store_row(s, gate * WIDTH, grad_x, (4 * row + gate) * k + j, count)
-                store_row(s, G, grad_c, position, count)
+        lstm_rows_backward(np.int64(start), np.int64(stop), g, x, c, gradients, n, k)
 
     kernel = compile_kernel(step, *[ARRAY_1D] * 3, TUPLE(*[ARRAY_1D] * 2), INT64, INT64)
 
@@ -314,19 +321,49 @@ def lstm_cell_forward() -> Callable[..., Any]:
     return run
 
 
+def cell_backward(start, stop, blas_address, operands, weight, gradients, sizes):
+    """Compute the gradients of the gates and of c, and that of h: the gates' · w_hh.
+
+    Args:
+        operands: the gradient of (h, c), the gates, and c.
+        weight: the address of w_hh.
+        gradients: of the gates, of c, of h.
+        sizes: n, the elements of c's rows, and those of h's.
+    """
+    start, stop = claim_range(start, stop)
+    (g, gates, c), (grad_gates, grad_c, grad_h), (n, k, columns) = operands, gradients, sizes
+    first, rows, size = np.int64(start), np.int64(stop) - np.int64(start), c.itemsize
+    lstm_rows_backward(first, first + rows, g, gates, c, (grad_gates, grad_c), n, k)
+    matmul_into(
+        blas_address, workspace_for(c), (rows, columns, 4 * k),
+        (grad_gates.ctypes.data + first * 4 * k * size, 4 * k, 1), (weight, columns, 1),
+        (grad_h.ctypes.data + first * columns * size, columns), False,
+    )  # fmt: skip
+
+
 @rnn.lstm_cell_forward.kernel("cpu", "joint_vjp", min_size=256)
 def lstm_cell_forward_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_cell_forward`; products that may wait are deferred."""
-    multiply_now, rule = product_or_numpy(), gates_backward()
+    arrays = TUPLE(*[ARRAY_1D] * 3)
+    kernel = compile_kernel(cell_backward, INT64, arrays, INT64, arrays, TUPLE(*[INT64] * 3))
+    multiply_now = product_or_numpy()
 
     def run(
         g: Array, gates: Array, input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array,
         b_ih: Array | None, b_hh: Array | None,
     ) -> Any:  # fmt: skip
-        gradients = rule(g, gates, c)
-        if gradients is None:
+        blas_address = gemm_address(c.dtype)
+        if blas_address is None or not are_contiguous_floats((gates, c, w_hh), g.dtype):
             return None
-        grad_gates, grad_c = gradients
+        grad_gates, grad_c = np.empty_like(gates), np.empty_like(c)
+        grad_h = np.empty(h.shape, h.dtype)
+        operands = tuple([x.reshape(-1) for x in (writable_contiguous(g), gates, c)])
+        results = tuple([x.reshape(-1) for x in (grad_gates, grad_c, grad_h)])
+        work = 6 * gates.size + gates.size * h.shape[1] // PRODUCTS_PER_ELEMENT
+        parallel_for(
+            kernel, len(c), blas_address, operands, address_of(w_hh), results,
+            (*c.shape, h.shape[1]), work=work,
+        )  # fmt: skip
         if len(input) > MAX_DEFERRED_ROWS:
             grad_weights = [multiply_now(grad_gates.T, x) for x in (input, h)]
         else:  # one product of many steps is faster: see `matmul.linear_weight`
@@ -335,7 +372,6 @@ def lstm_cell_forward_joint_vjp() -> Callable[..., Any]:
         grad_bias = sum_over(grad_gates, 0)
         # Deferred, the gradient of the input is computed only if something asks for it.
         grad_input = DeferredMatmulGradient(grad_gates.T, w_ih, multiply_now)
-        grad_h = multiply_now(grad_gates, w_hh)
         return grad_input, grad_h, grad_c, *grad_weights, grad_bias, grad_bias.copy()
 
     return run

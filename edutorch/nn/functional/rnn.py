@@ -87,7 +87,7 @@ lstm_gates.vjp(
 
 
 @layer(
-    "n i, n j, n k, p i, p j, p, p -> s n k", outputs=("y", "gates"), dtypes="f",
+    "n i, n j, n k, p i, p j, p, p -> s n k", outputs=("y", "_gates"), dtypes="f",
     public="lstm_cell",
 )  # fmt: skip
 def lstm_cell_forward(
@@ -100,14 +100,14 @@ def lstm_cell_forward(
 
 
 def lstm_cell_backward(
-    g: ArrayOrTensor, gates: ArrayOrTensor, input: ArrayOrTensor, h: ArrayOrTensor,
+    g: ArrayOrTensor, _gates: ArrayOrTensor, input: ArrayOrTensor, h: ArrayOrTensor,
     c: ArrayOrTensor, w_ih: ArrayOrTensor, w_hh: ArrayOrTensor, b_ih: ArrayOrTensor | None,
     b_hh: ArrayOrTensor | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of all operands; those of the biases are summed over the rows by the engine."""
     if isinstance(g, Tensor):  # recompute, to record the gates for a second derivative
-        gates = linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)  # type: ignore[arg-type]
-    grad_gates, grad_c = lstm_gates_backward(g, gates, c)
+        _gates = linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)  # type: ignore[arg-type]
+    grad_gates, grad_c = lstm_gates_backward(g, _gates, c)
     grad_weights = grad_gates.T @ input, grad_gates.T @ h
     return grad_gates @ w_ih, grad_gates @ w_hh, grad_c, *grad_weights, grad_gates, grad_gates
 
@@ -226,7 +226,7 @@ def previous_states(first: ArrayOrTensor, states: ArrayOrTensor, reverse: bool) 
     return cat([states[1:], first]) if reverse else cat([first, states[:-1]])
 
 
-@layer("t n p, n k, n k, p k -> s t n k", outputs=("y", "gates"), dtypes="f", public="lstm")
+@layer("t n p, n k, n k, p k -> s t n k", outputs=("y", "_gates"), dtypes="f", public="lstm")
 def lstm_sequence(
     xp: Namespace, x: Array, h: Array, c: Array, weight: Array, reverse: bool = False
 ) -> tuple[Array, Array]:
@@ -250,18 +250,18 @@ def lstm_sequence(
 
 
 def lstm_sequence_backward(
-    g: ArrayOrTensor, y: ArrayOrTensor, gates: ArrayOrTensor, x: ArrayOrTensor, h: ArrayOrTensor,
+    g: ArrayOrTensor, y: ArrayOrTensor, _gates: ArrayOrTensor, x: ArrayOrTensor, h: ArrayOrTensor,
     c: ArrayOrTensor, weight: ArrayOrTensor, reverse: bool,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """The gradients of x, h, c and weight, by backpropagation through time."""
     h, c = previous_states(h, y[0], reverse), previous_states(c, y[1], reverse)
     if isinstance(g, Tensor):  # recompute, to record the gates for a second derivative
-        gates = x + h @ weight.T
+        _gates = x + h @ weight.T
     grad_h = grad_c = 0  # nothing reads the last state but `g`
     gate_grads = []
     for t in time_order(x.shape[0], not reverse):
         grad_gates, grad_c = lstm_gates_backward(
-            (g[0, t] + grad_h, g[1, t] + grad_c), gates[t], c[t]
+            (g[0, t] + grad_h, g[1, t] + grad_c), _gates[t], c[t]
         )
         grad_h = grad_gates @ weight
         gate_grads.append(grad_gates)
