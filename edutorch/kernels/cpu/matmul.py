@@ -217,9 +217,13 @@ def product_or_numpy() -> Callable[..., Any]:
     """Make the product of two matrices for callers that have no definition to leave it to."""
     run = product()
 
-    def multiply(a: Array, b: Array) -> Any:
-        y = run(a, b)
-        return a @ b if y is None else y
+    def multiply(a: Array, b: Array, bias: Array | None = None) -> Any:
+        y = run(a, b, bias)
+        if y is None:
+            y = a @ b
+            if bias is not None:
+                y += bias
+        return y
 
     return multiply
 

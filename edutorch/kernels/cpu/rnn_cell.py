@@ -33,6 +33,7 @@ from .gemm_microkernel import (
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
+    FLOATS,
     INT64,
     TUPLE,
     are_contiguous_floats,
@@ -258,8 +259,13 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
     return run
 
 
-MIN_ROWS = 4
-"""With fewer samples, a product is bound by reading the weights: it is left to BLAS."""
+MIN_ROWS, MAX_ROWS = 4, 32
+"""With fewer samples, a product is bound by reading the weights: it is left to BLAS. With more, two
+products, each cut as suits it, are faster than both in one pass."""
+
+
+MIN_STATES = 256
+"""With fewer elements of c, the definition is as fast."""
 
 
 def add_products(start, stop, left, right, weights, bias, y):
@@ -268,7 +274,7 @@ def add_products(start, stop, left, right, weights, bias, y):
     Args:
         left, right: the input and h: the address, the step from row to row, the number of columns.
         weights: the addresses of w_ih and w_hh.
-        bias: of one row, with which each row of y begins.
+        bias: of one row, with which each row of y begins; empty for none.
     """
     start, stop = claim_range(start, stop)
     size, unit = y.itemsize, 4 * HIGH_TILE_ROWS
@@ -276,7 +282,7 @@ def add_products(start, stop, left, right, weights, bias, y):
     shape = (y.shape[0], min(stop * unit, y.shape[1]) - first)
     workspace = workspace_for(y)
     target = (y.ctypes.data + first * size, y.shape[1])
-    begin = (bias.ctypes.data + first * size, 0)
+    begin = (bias.ctypes.data + first * size if bias.size else 0, 0)
     for (address, step, k), weight in ((left, weights[0]), (right, weights[1])):
         columns = (weight + first * k * size, 1, k)
         multiply(workspace, (*shape, k), (address, step, 1), columns, begin, target)
@@ -289,33 +295,39 @@ def describe_rows(x: Array) -> tuple[int, int, int] | None:
     return None if layout is None or layout[0] else (address_of(x), layout[1], x.shape[1])
 
 
-@rnn.lstm_cell_forward.kernel("cpu", min_size=256)
+@rnn.lstm_cell_forward.kernel("cpu", min_size=1)
 def lstm_cell_forward() -> Callable[..., Any]:
     """Make `lstm_cell_forward`: both products in one pass, then the gates."""
     operand = TUPLE(*[INT64] * 3)
     kernel = compile_kernel(add_products, operand, operand, TUPLE(INT64, INT64), ARRAY_1D, ARRAY_2D)
-    gates_kernel = gates_forward()
+    gates_kernel, multiply_now = gates_forward(), product_or_numpy()
+    no_bias = {dtype: np.empty(0, dtype) for dtype in FLOATS}
 
     def run(
         input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
         b_hh: Array | None,
     ) -> Any:  # fmt: skip
-        rows, products = len(input), len(input) * (w_ih.size + w_hh.size)
-        if not TILES_ARE_FASTER or rows < MIN_ROWS or products < MIN_PRODUCTS_TRANSPOSED:
-            return None
-        if b_ih is None or b_hh is None:
-            return None
-        if not are_contiguous_floats((c, w_ih, w_hh, b_ih, b_hh), input.dtype):
+        if c.size < MIN_STATES or not are_contiguous_floats((c, w_ih, w_hh), input.dtype):
             return None
         left, right = describe_rows(input), describe_rows(h)
-        if left is None or right is None or h.dtype is not input.dtype:
+        dtype, work = input.dtype, len(input) * (w_ih.size + w_hh.size)
+        if left is None or right is None or h.dtype is not dtype:
             return None
-        gates = np.empty((rows, len(w_ih)), input.dtype)
-        parallel_for(
-            kernel, -(-len(w_ih) // (4 * HIGH_TILE_ROWS)), left, right,
-            (address_of(w_ih), address_of(w_hh)), b_ih + b_hh, gates,
-            work=products // PRODUCTS_PER_ELEMENT,
-        )  # fmt: skip
+        bias = no_bias[dtype] if b_ih is None or b_hh is None else b_ih + b_hh
+        # A single bias is rare.
+        if (b_ih is None) is not (b_hh is None) or bias.dtype is not dtype:
+            return None
+        is_few = MIN_ROWS <= len(input) <= MAX_ROWS
+        if TILES_ARE_FASTER and is_few and work >= MIN_PRODUCTS_TRANSPOSED:
+            gates = np.empty((len(input), len(w_ih)), dtype)
+            parallel_for(
+                kernel, -(-len(w_ih) // (4 * HIGH_TILE_ROWS)), left, right,
+                (address_of(w_ih), address_of(w_hh)), bias, gates,
+                work=work // PRODUCTS_PER_ELEMENT,
+            )  # fmt: skip
+        else:
+            gates = multiply_now(input, w_ih.T, bias if bias.size else None)
+            gates += multiply_now(h, w_hh.T)
         return gates_kernel(gates, c), gates
 
     return run

@@ -61,6 +61,11 @@ def lstm_gates(xp: Namespace, x: Array, c: Array) -> Array:
     Args:
         x: the pre-activations of the gates, from input and old h, (n, 4 k).
     """
+    return next_lstm_state(x, c)
+
+
+def next_lstm_state(x: ArrayOrTensor, c: ArrayOrTensor) -> Any:
+    """The formula above, for the two ops that compute it."""
     i, f, u, o = chunk(x, 4, -1)
     c = sigmoid(f) * c + sigmoid(i) * tanh(u)
     return stack([sigmoid(o) * tanh(c), c])
@@ -96,7 +101,7 @@ def lstm_cell_forward(
 ) -> tuple[Array, Array]:  # fmt: skip
     """The states h and c after a step of an LSTM, (2, n, k), and the gates' pre-activations."""
     gates = linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)
-    return lstm_gates(gates, c), gates
+    return next_lstm_state(gates, c), gates
 
 
 def lstm_cell_backward(
