@@ -264,10 +264,6 @@ MIN_ROWS, MAX_ROWS = 4, 32
 products, each cut as suits it, are faster than both in one pass."""
 
 
-MIN_STATES = 256
-"""With fewer elements of c, the definition is as fast."""
-
-
 def add_products(start, stop, left, right, weights, bias, y):
     """Compute some columns of y = bias + left · w_ihᵀ + right · w_hhᵀ in tiles.
 
@@ -307,7 +303,7 @@ def lstm_cell_forward() -> Callable[..., Any]:
         input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
         b_hh: Array | None,
     ) -> Any:  # fmt: skip
-        if c.size < MIN_STATES or not are_contiguous_floats((c, w_ih, w_hh), input.dtype):
+        if not are_contiguous_floats((c, w_ih, w_hh), input.dtype):
             return None
         left, right = describe_rows(input), describe_rows(h)
         dtype, work = input.dtype, len(input) * (w_ih.size + w_hh.size)
@@ -353,7 +349,7 @@ def cell_backward(start, stop, blas_address, operands, weight, gradients, sizes)
     )  # fmt: skip
 
 
-@rnn.lstm_cell_forward.kernel("cpu", "joint_vjp", min_size=256)
+@rnn.lstm_cell_forward.kernel("cpu", "joint_vjp", min_size=1)
 def lstm_cell_forward_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_cell_forward`; products that may wait are deferred."""
     arrays = TUPLE(*[ARRAY_1D] * 3)
@@ -364,11 +360,13 @@ def lstm_cell_forward_joint_vjp() -> Callable[..., Any]:
         g: Array, gates: Array, input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array,
         b_ih: Array | None, b_hh: Array | None,
     ) -> Any:  # fmt: skip
-        blas_address = gemm_address(c.dtype)
-        if blas_address is None or not are_contiguous_floats((gates, c, w_hh), g.dtype):
+        blas_address, dtype = gemm_address(g.dtype), g.dtype
+        if blas_address is None or not are_contiguous_floats((gates, c, w_hh), dtype):
+            return None
+        if not input.dtype is h.dtype is w_ih.dtype is dtype:
             return None
         grad_gates, grad_c = np.empty_like(gates), np.empty_like(c)
-        grad_h = np.empty(h.shape, h.dtype)
+        grad_h = np.empty(h.shape, dtype)
         operands = tuple([x.reshape(-1) for x in (writable_contiguous(g), gates, c)])
         results = tuple([x.reshape(-1) for x in (grad_gates, grad_c, grad_h)])
         work = 6 * gates.size + gates.size * h.shape[1] // PRODUCTS_PER_ELEMENT
