@@ -78,6 +78,9 @@ CASES["native_group_norm"] = [
 
 STATE = some(2, 3, seed=1)
 CASES["lstm_gates"] = [{"x": some(2, 12), "c": STATE}]
+CELL = {"input": some(2, 4), "h": some(2, 3, seed=2), "c": STATE, "w_ih": some(12, 4, seed=3),
+        "w_hh": some(12, 3, seed=4)}  # fmt: skip
+CASES["lstm_cell_forward"] = [CELL, {**CELL, "b_ih": some(12, seed=5), "b_hh": some(12, seed=6)}]
 CASES["gru_gates"] = [{"x": some(2, 9), "hidden": some(2, 9, seed=2), "h": STATE}]
 LSTM = {"x": some(3, 2, 12), "h": some(2, 3, seed=2), "c": STATE, "weight": some(12, 3, seed=3)}
 CASES["lstm_sequence"] = [LSTM, {**LSTM, "reverse": True}]
@@ -92,7 +95,10 @@ CASES["attention_forward"] = [
      "scale": 0.7, "is_causal": is_causal}
     for is_causal in (False, True)
 ]  # fmt: skip
-for name in ("lstm_gates", "gru_gates", "lstm_sequence", "gru_sequence", "rnn_sequence"):
+for name in (
+    "lstm_gates", "lstm_cell_forward", "gru_gates", "lstm_sequence", "gru_sequence",
+    "rnn_sequence",
+):  # fmt: skip
     INTERNAL[name] = "part of the layers in test_recurrent.py"
 INTERNAL["attention_forward"] = "part of scaled_dot_product_attention in test_attention.py"
 

@@ -141,7 +141,7 @@ class Options:
             bool out), or a function of the settings that returns one of these.
         contract: the names of the axes of each input and of the result (`shapes.py`).
         linear: whether the op is linear in its inputs.
-        outputs: the names of its outputs.
+        outputs: the names of its outputs; one with _ is for the rule: no user sees it.
         out: whether there is an `out=` form. It takes a tensor of the result's own dtype or, as in
             PyTorch, where dtypes are promoted, of any that the result can be cast to; "cast" and
             "exact" choose otherwise.
@@ -255,7 +255,8 @@ class Op:
         self.settings = tuple(name for name in types if name not in tensors)
         # By annotation: what is named an Index is checked in backward, or copied.
         indices = [name for name, text in types.items() if "Index" in text]
-        self.copied = (*indices, *options.outputs[1:])  # arrays that are saved as they are now
+        further = [name for name in options.outputs[1:] if not name.startswith("_")]
+        self.copied = (*indices, *further)  # arrays that are saved as they are now
         self.optional = {name for name, text in tensors.items() if "None" in text}
         self.variadic = any("Sequence[" in text for text in tensors.values())
         if options.scalars is None:

@@ -12,15 +12,19 @@ from edutorch import nn
 from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
 from edutorch.backends.kernel_registry import slot_of
+from edutorch.core.fast.lazy_gradients import as_array
 from edutorch.kernels import make
 from edutorch.kernels.cpu import rnn_cell, rnn_sequence
+from edutorch.kernels.cpu.gemm_microkernel import TILES_ARE_FASTER
 from edutorch.nn.functional import rnn
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 TYPES = st.sampled_from([np.float32, np.float64])
 SIZES = st.sampled_from([1, 2, 7, 31, 32, 33, 70])
 STEPS = [f"{network}_gates{part}" for network in ("lstm", "gru") for part in ("", "_joint_vjp")]
+STEPS += ["lstm_cell_forward", "lstm_cell_forward_joint_vjp"]
 SEQUENCES = [f"{network}_sequence{part}" for network in GATES for part in ("", "_joint_vjp")]
+needs_tiles = pytest.mark.skipif(not TILES_ARE_FASTER, reason="by BLAS, as its parts")
 needs_blas = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
 
 
@@ -63,6 +67,28 @@ def test_a_step(kernels, n, k, dtype, seed):
     close(kernels["gru_gates"](x, hidden, h), defined("gru_gates", x, hidden, h), dtype)
     back = rnn.gru_gates_backward(*double((g, x, hidden, h)))
     close(kernels["gru_gates_joint_vjp"](g, x, hidden, h), back, dtype)
+
+
+@needs_tiles
+@settings(max_examples=10, deadline=None)
+@given(n=st.sampled_from([6, 13, 40]), k=st.sampled_from([50, 128]), dtype=TYPES,
+       gaps=st.booleans(), seed=st.integers(0, 99))  # fmt: skip
+def test_a_cell(kernels, n, k, dtype, gaps, seed):
+    """Its input is often a step of a longer sequence: rows with gaps."""
+    x, h, c, w_ih, w_hh, b_ih, b_hh, g = random_arrays(
+        seed, dtype, (n, 2, 80), (n, k), (n, k), (4 * k, 80), (4 * k, k), 4 * k, 4 * k, (2, n, k)
+    )
+    x = x[:, 1] if gaps else x[:, 0].copy()
+    operands = x, h, c, w_ih / 9, w_hh / 9, b_ih, b_hh
+    y, gates = kernels["lstm_cell_forward"](*operands)
+    expected, expected_gates = defined("lstm_cell_forward", *operands)
+    close(y, expected, dtype)
+    close(gates, expected_gates, dtype)
+    back = kernels["lstm_cell_forward_joint_vjp"](g, gates, *operands)
+    with reference_only():
+        exact = list(rnn.lstm_cell_backward(*double((g, gates, *operands))))
+    exact[-2:] = [exact[-1].sum(0)] * 2
+    close(tuple(as_array(gradient) for gradient in back), tuple(exact), dtype)
 
 
 def defined(name, *arguments):

@@ -62,6 +62,13 @@ def is_float(x):
     return isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.size > 1
 
 
+def convert(x, dtype):
+    """Return an argument, or each in a list, as an array of a dtype, if it is one of floats."""
+    if isinstance(x, list):
+        return [convert(array, dtype) for array in x]
+    return x.astype(dtype) if is_float(x) else x
+
+
 FORWARD_BY_NUMPY = ("sum", "mean of channels", "amax", "add")
 """Of these shapes no kernel is wanted."""
 
@@ -90,7 +97,7 @@ USED = {
     **{name: f"{kernel} {kernel}/input" for name, kernel in {
         "softmax": "softmax", "softmax of rows": "softmax", "log_softmax": "log_softmax"}.items()},
     "var": "var", "embedding": "sum ADD_AT",
-    "rnn in a loop": "add lstm_gates lstm_gates/joint_vjp",
+    "rnn in a loop": "lstm_cell_forward lstm_cell_forward/joint_vjp",
     "gru in a loop": "sum gru_gates gru_gates/joint_vjp",
 }  # fmt: skip
 """The kernels of a function, but for those that depend on the processor and on NumPy's BLAS."""
@@ -103,8 +110,8 @@ WITH_BLAS = {
 
 
 MOVES = {
-    "clone", "COPY", "FILL", "flip", "gather", "index_select", "repeat", "reshape", "roll",
-    "TAKE_AT",
+    "clone", "CONCATENATE", "COPY", "FILL", "flip", "gather", "index_select", "repeat", "reshape",
+    "roll", "TAKE_AT",
 }  # fmt: skip
 """Kernels that move or set elements and compute nothing."""
 
@@ -159,8 +166,7 @@ def test_arrays_of_other_types_are_left_to_the_definition(name, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     for kernel, (run, args, _) in calls_of({**LAYERS, **MORE}[name], monkeypatch).items():
         for dtype in (np.int64,) if kernel in are_from_formulas() else (np.float16, np.int64):
-            arguments = [x.astype(dtype) if is_float(x) else x for x in copy.deepcopy(args)]
-            result = run(*arguments)
+            result = run(*[convert(x, dtype) for x in copy.deepcopy(args)])
             # What only moves elements takes them of any dtype, and keeps it.
             assert result is None or (kernel in MOVES and result.dtype == dtype), kernel
 

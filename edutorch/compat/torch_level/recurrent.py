@@ -16,6 +16,7 @@ from edutorch.nn.functional.rnn import (
     LayerSettings,
     State,
     Step,
+    cell_step,
     gru_step,
     lstm_step,
     relu_step,
@@ -42,7 +43,7 @@ def lstm_cell(
     >>> c
     tensor([[0.5000]])
     """
-    h, c = lstm_step(F.linear(input, w_ih, b_ih), tuple(hx), w_hh, b_hh)
+    h, c = cell_step(lstm_step, input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
     return h, c
 
 

@@ -212,6 +212,22 @@ def product() -> Callable[..., Any]:
     return run
 
 
+@cache
+def product_or_numpy() -> Callable[..., Any]:
+    """Make the product of two matrices for callers that have no definition to leave it to."""
+    run = product()
+
+    def multiply(a: Array, b: Array, bias: Array | None = None) -> Any:
+        y = run(a, b, bias)
+        if y is None:
+            y = a @ b
+            if bias is not None:
+                y += bias
+        return y
+
+    return multiply
+
+
 def prefers_tiles(m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> bool:
     """Whether tiles are faster than BLAS. They need some rows of a, not too far apart."""
     if a_transposed and m >= MAX_TRANSPOSED_SIZE and n >= MAX_TRANSPOSED_SIZE:
@@ -355,12 +371,7 @@ def linear_input() -> Callable[..., Any]:
 @functional.linear.kernel("cpu", "weight", min_size=4096)
 def linear_weight() -> Callable[..., Any]:
     """Make the rule of `linear` for W: gᵀ x; for few rows, as a deferred product."""
-    run = product()
-
-    def multiply(a: Array, b: Array) -> Any:
-        # It is called later, when there is no definition to leave the product to: hence `a @ b`.
-        y = run(a, b)
-        return a @ b if y is None else y
+    run, multiply = product(), product_or_numpy()
 
     def rule(g: Array, input: Array) -> Any:
         if g.ndim < 2:

@@ -28,7 +28,18 @@ from ...core.composed import with_argument_checks
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import current
-from ...ops import cat, chunk, relu, reshape, sigmoid, split, stack, tanh, unsqueeze
+from ...ops import (
+    cat,
+    chunk,
+    relu,
+    reshape,
+    sigmoid,
+    split,
+    stack,
+    tanh,
+    unbind,
+    unsqueeze,
+)  # fmt: skip
 from .dropout import dropout as drop
 from .linear import flatten_batch, linear
 from .op_decorators import ArrayOrTensor, layer
@@ -50,6 +61,11 @@ def lstm_gates(xp: Namespace, x: Array, c: Array) -> Array:
     Args:
         x: the pre-activations of the gates, from input and old h, (n, 4 k).
     """
+    return next_lstm_state(x, c)
+
+
+def next_lstm_state(x: ArrayOrTensor, c: ArrayOrTensor) -> Any:
+    """The formula above, for the two ops that compute it."""
     i, f, u, o = chunk(x, 4, -1)
     c = sigmoid(f) * c + sigmoid(i) * tanh(u)
     return stack([sigmoid(o) * tanh(c), c])
@@ -72,6 +88,39 @@ def lstm_gates_backward(g: ArrayOrTensor, x: ArrayOrTensor, c: ArrayOrTensor) ->
 lstm_gates.vjp(
     joint_vjp=lstm_gates_backward,
     latex={"x": GATES_LATEX, "c": r"\text{as far as it was not forgotten}"},
+)
+
+
+@layer(
+    "n i, n j, n k, p i, p j, p, p -> s n k", outputs=("y", "_gates"), dtypes="f",
+    public="lstm_cell",
+)  # fmt: skip
+def lstm_cell_forward(
+    xp: Namespace, input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array,
+    b_ih: Array | None = None, b_hh: Array | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The states h and c after a step of an LSTM, (2, n, k), and the gates' pre-activations."""
+    gates = linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)
+    return next_lstm_state(gates, c), gates
+
+
+def lstm_cell_backward(
+    g: ArrayOrTensor, _gates: ArrayOrTensor, input: ArrayOrTensor, h: ArrayOrTensor,
+    c: ArrayOrTensor, w_ih: ArrayOrTensor, w_hh: ArrayOrTensor, b_ih: ArrayOrTensor | None,
+    b_hh: ArrayOrTensor | None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The gradients of all operands; those of the biases are summed over the rows by the engine."""
+    if isinstance(g, Tensor):  # recompute, to record the gates for a second derivative
+        _gates = linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)  # type: ignore[arg-type]
+    grad_gates, grad_c = lstm_gates_backward(g, _gates, c)
+    grad_weights = grad_gates.T @ input, grad_gates.T @ h
+    return grad_gates @ w_ih, grad_gates @ w_hh, grad_c, *grad_weights, grad_gates, grad_gates
+
+
+lstm_cell_forward.vjp(
+    joint_vjp=lstm_cell_backward,
+    latex=dict.fromkeys(("input", "h", "w_ih", "w_hh", "b_ih", "b_hh"), GATES_LATEX)
+    | {"c": r"\text{as far as it was not forgotten}"},
 )
 
 
@@ -131,8 +180,7 @@ def lstm_step(
 ) -> State:
     """A step of an LSTM; with `w_hr` the new h is projected."""
     h, c = state
-    y = lstm_gates(x + linear(h, w_hh, b_hh), c)
-    h, c = y[0], y[1]
+    h, c = unbind(lstm_gates(x + linear(h, w_hh, b_hh), c))
     return (h if w_hr is None else linear(h, w_hr)), c
 
 
@@ -151,6 +199,17 @@ def tanh_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None)
 def relu_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
     """A step of an Elman RNN with ReLU."""
     return (elman_cell(x, linear(state[0], w_hh, b_hh), "relu"),)
+
+
+def cell_step(
+    step: Step, input: Tensor, state: State, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
+    b_hh: Tensor | None,
+) -> State:  # fmt: skip
+    """A step of a cell, from the input itself. That of an LSTM is one op."""
+    if step is lstm_step and current().autocast is None:
+        y, _ = lstm_cell_forward(input, *state, w_ih, w_hh, b_ih, b_hh)
+        return unbind(y)
+    return step(linear(input, w_ih, b_ih), state, w_hh, b_hh)
 
 
 # Whole sequences as ops ---------------------------------------------------------------------------
@@ -172,7 +231,7 @@ def previous_states(first: ArrayOrTensor, states: ArrayOrTensor, reverse: bool) 
     return cat([states[1:], first]) if reverse else cat([first, states[:-1]])
 
 
-@layer("t n p, n k, n k, p k -> s t n k", outputs=("y", "gates"), dtypes="f", public="lstm")
+@layer("t n p, n k, n k, p k -> s t n k", outputs=("y", "_gates"), dtypes="f", public="lstm")
 def lstm_sequence(
     xp: Namespace, x: Array, h: Array, c: Array, weight: Array, reverse: bool = False
 ) -> tuple[Array, Array]:
@@ -196,18 +255,18 @@ def lstm_sequence(
 
 
 def lstm_sequence_backward(
-    g: ArrayOrTensor, y: ArrayOrTensor, gates: ArrayOrTensor, x: ArrayOrTensor, h: ArrayOrTensor,
+    g: ArrayOrTensor, y: ArrayOrTensor, _gates: ArrayOrTensor, x: ArrayOrTensor, h: ArrayOrTensor,
     c: ArrayOrTensor, weight: ArrayOrTensor, reverse: bool,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """The gradients of x, h, c and weight, by backpropagation through time."""
     h, c = previous_states(h, y[0], reverse), previous_states(c, y[1], reverse)
     if isinstance(g, Tensor):  # recompute, to record the gates for a second derivative
-        gates = x + h @ weight.T
+        _gates = x + h @ weight.T
     grad_h = grad_c = 0  # nothing reads the last state but `g`
     gate_grads = []
     for t in time_order(x.shape[0], not reverse):
         grad_gates, grad_c = lstm_gates_backward(
-            (g[0, t] + grad_h, g[1, t] + grad_c), gates[t], c[t]
+            (g[0, t] + grad_h, g[1, t] + grad_c), _gates[t], c[t]
         )
         grad_h = grad_gates @ weight
         gate_grads.append(grad_gates)

@@ -13,7 +13,6 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, InvalidValueError, ShapeError, ValueRangeError, warn
 from ...ops import index_select, reshape, transpose, zeros
-from .. import functional as F
 from .. import init
 from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
@@ -21,6 +20,7 @@ from ..functional.rnn import (
     LayerSettings,
     State,
     Step,
+    cell_step,
     gru_step,
     lstm_step,
     relu_step,
@@ -463,8 +463,8 @@ class RNNCellBase(Module):
             states = (zeros(input.shape[0], self.hidden_size, **factory_kwargs),) * count
         if not fits:
             self.check(input, states)
-        new_states = step(
-            F.linear(input, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh
+        new_states = cell_step(
+            step, input, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
         )
         return tuple(state.squeeze(0) for state in new_states) if is_unbatched else new_states
 
