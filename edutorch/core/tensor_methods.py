@@ -13,8 +13,8 @@ from numpy import ndarray
 
 from .. import backends, dtypes
 from ..backends.numpy import COPY_INTO, Array
-from ..errors import CodeLocation, DTypeError, GradientError, ShapeError
-from ..modes import DEFAULT, NO_GRAD, current, override_modes
+from ..errors import DTypeError, GradientError, ShapeError
+from ..modes import DEFAULT, NO_GRAD, Modes, current, override_modes
 from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
 from .autograd.multi_output import refuse_write_into_view
@@ -152,10 +152,10 @@ def in_place(op: Op) -> Callable[..., Tensor]:
     ufunc = UFUNCS.get(op.name)
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not kwargs and wrote_directly(op, ufunc, self, args):
+            note_write(self, sys._getframe(1))
+            return self
         if is_plain_write(self, (*args, *kwargs.values()) if kwargs else args):
-            if not kwargs and wrote_directly(op, ufunc, self, args):
-                self._bump(location_of(sys._getframe(1)))
-                return self
             result = op.function(self, *args, **kwargs)._array
             have = self._array
             if result.shape == have.shape and result.dtype is have.dtype:
@@ -196,10 +196,10 @@ WRITTEN_DIRECTLY = {numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)}
 def wrote_directly(
     op: Op, ufunc: numpy.ufunc | None, target: Tensor, args: tuple[Any, ...]
 ) -> bool:
-    """Write `target = op(target, …)` in one pass, if the result surely fits.
-
-    The write is a plain one: see `is_plain_write`.
-    """
+    """Write `target = op(target, …)` in one pass, if that is a plain write and surely fits."""
+    modes = current()
+    if not is_plain_target(target, modes):
+        return False
     array = target._array
     flags = array.flags
     # Elements of memory without gaps have a location each; those of other views may share one.
@@ -208,6 +208,8 @@ def wrote_directly(
     others = []
     for other in args:
         if other.__class__ in PLAIN_TENSORS:
+            if other._node is not None and modes is DEFAULT:
+                return False
             other = other._array
             if other.__class__ is not ndarray or other.dtype is not array.dtype:
                 return False
@@ -229,19 +231,45 @@ def wrote_directly(
     return True
 
 
+def copied_directly(target: Tensor, source: Tensor) -> bool:
+    """Write `target[...] = source` in one pass, if that is a plain write of equal layouts."""
+    modes = current()
+    if not is_plain_target(target, modes) or source.__class__ not in PLAIN_TENSORS:
+        return False
+    array, values = target._array, source._array
+    if values.__class__ is not ndarray or (source._node is not None and modes is DEFAULT):
+        return False
+    if values.dtype is not array.dtype or values.shape != array.shape or not array.flags.writeable:
+        return False
+    if array.size < COPY_INTO.min_size or not copied(array, values):
+        array[...] = values
+    return True
+
+
+def is_plain_target(target: Tensor, modes: Modes) -> bool:
+    """Return True if a write into a tensor changes only its elements: it has no history."""
+    if target.__class__ not in PLAIN_TENSORS or target._array.__class__ is not ndarray:
+        return False
+    if modes is DEFAULT:
+        return target._node is None and target._base is None
+    return modes is NO_GRAD
+
+
+def note_write(target: Tensor, frame: Any) -> None:
+    """Record a write to the memory of a tensor by a call in this frame."""
+    writes, array = target._writes or writes_of(target), target._array
+    location = (frame.f_code, frame.f_lasti)
+    if frame.f_globals.get("__name__", "").startswith("edutorch."):
+        location = None  # the counter looks for the user's line
+    writes.bump(location, None if array.base is None else array)
+
+
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Return True if an array of a shape can be expanded to another one."""
     sizes = target[len(target) - len(shape) :]
     return len(shape) <= len(target) and all(
         size in (1, wanted) for size, wanted in zip(shape, sizes, strict=True)
     )
-
-
-def location_of(frame: Any) -> CodeLocation | None:
-    """Return the location of a call that is the user's; None if it is one of edutorch's."""
-    if frame.f_globals.get("__name__", "").startswith("edutorch."):
-        return None
-    return frame.f_code, frame.f_lasti
 
 
 NUMBER_TYPES = {int, float}
@@ -251,12 +279,7 @@ SIMPLE = {int, float, bool, str, type(None)}
 def is_plain_write(target: Tensor, others: Iterable[Any]) -> bool:
     """Return True if a write changes only elements: the usual modes, and no recorded history."""
     modes = current()
-    if target._array.__class__ is not ndarray or target.__class__ not in PLAIN_TENSORS:
-        return False
-    if modes is DEFAULT:
-        if target._node is not None or target._base is not None:
-            return False
-    elif modes is not NO_GRAD:
+    if not is_plain_target(target, modes):
         return False
     for other in others:
         if other.__class__ in PLAIN_TENSORS:

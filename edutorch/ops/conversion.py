@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +22,16 @@ from ..core.storage import (
     memory_order,
     preserve_format,
 )
-from ..core.tensor import PLAIN_TENSORS, Tensor, array_of
-from ..core.tensor_methods import alias_with_history, is_plain_write, overwrite, refuse_leaf, write
+from ..core.tensor import Tensor, array_of
+from ..core.tensor_methods import (
+    alias_with_history,
+    copied_directly,
+    is_plain_write,
+    note_write,
+    overwrite,
+    refuse_leaf,
+    write,
+)
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..modes import current, override_modes
 from .creation import zeros_like
@@ -255,16 +265,30 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return replace_values(input, src, "copy_", non_blocking)
 
 
+def with_direct_copy(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return `copy_` with a fast path for tensors of one shape and dtype."""
+
+    @functools.wraps(general)
+    def copy_(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        if named or len(args) != 1 or not copied_directly(input, args[0]):
+            return general(input, *args, **named)
+        note_write(input, sys._getframe(1))
+        return input
+
+    return copy_
+
+
+Tensor.copy_ = with_direct_copy(Tensor.copy_)  # type: ignore[attr-defined]
+
+
 def replace_values(input: Tensor, src: Tensor, name: str, non_blocking: bool = False) -> Tensor:
     """Write the elements of `src` into `input`, recorded as an in-place op.
 
     Raises: GradientError: a leaf that requires grad.
     """
-    if is_plain_write(input, (src,)) and src.__class__ in PLAIN_TENSORS:
-        values, current = src._array, input._array
-        if values.dtype is current.dtype and values.shape == current.shape:
-            write(input, name, values)
-            return input
+    if copied_directly(input, src):
+        input._bump()
+        return input
     refuse_leaf(input, name)
     before = alias_with_history(input)
     moved = to(src, dtype=input.dtype, device=input.device, non_blocking=non_blocking)

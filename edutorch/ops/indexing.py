@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import backends
 from ..backends.batching_rules import in_place_error
-from ..backends.numpy import Array, Namespace, Number, as_plain_array, take_at
+from ..backends.numpy import Array, Namespace, Number, as_plain_array, put_at, take_at
 from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node, record
 from ..core.autograd.view_tracking import notify_recorded, notify_write
@@ -299,7 +299,7 @@ def index_put_forward(xp: Namespace, input: Array, index: Index, shape: Sequence
     if can_repeat(index):
         backends.of(y).scatter_add(part, index, input)
     else:
-        part[index] = input
+        put_at(part, index, input)
     return y
 
 
@@ -409,7 +409,7 @@ def setitem(xp: Namespace, input: Array, value: Array, index: Index) -> Array:
     """
     y = input.copy()
     part, index = apply_integers(y, on_device(as_index(index), y))
-    part[checked_on_device(index, part, reports=False)] = value
+    put_at(part, checked_on_device(index, part, reports=False), value)
     return y
 
 

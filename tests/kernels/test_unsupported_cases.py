@@ -110,8 +110,8 @@ WITH_BLAS = {
 
 
 MOVES = {
-    "clone", "CONCATENATE", "COPY", "FILL", "flip", "gather", "index_select", "repeat", "reshape",
-    "roll", "TAKE_AT",
+    "clone", "CONCATENATE", "COPY", "FILL", "flip", "gather", "index_select", "PUT_MASKED",
+    "repeat", "reshape", "roll", "TAKE_AT", "TAKE_MASKED",
 }  # fmt: skip
 """Kernels that move or set elements and compute nothing."""
 
