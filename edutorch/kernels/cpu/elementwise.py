@@ -30,7 +30,7 @@ from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_
 from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
 from .element_loops import Plan, conversion_plan, make_plan
 from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
-from .parallel import MIN_WORK_PER_THREAD, parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .result_layout import empty_result
 from .work_queue import claim_range
 
@@ -250,7 +250,7 @@ def formula_kernel(key: str) -> Run:
         "ndarray": np.ndarray, "plans": plans, "free_plans": free_plans,
         "run_general": run_general, "empty": np.empty, "run_plan": run_plan,
         "run_blocks": run_blocks, "parallel_for": parallel_for,
-        "MIN_PARALLEL": 2 * MIN_WORK_PER_THREAD, "usual": NO_SCALARS, "defaults": variants.defaults,
+        "MIN_PARALLEL": MIN_PARALLEL, "usual": NO_SCALARS, "defaults": variants.defaults,
     }  # fmt: skip
     if NUMBER_LIKE in names:
         exec(run_text(variants, NUMBER_LIKE), scope)

@@ -35,7 +35,7 @@ from .jit import (
     split_at_axis,
     use_wide_vectors,
 )
-from .parallel import MIN_WORK_PER_THREAD, parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .reductions import Dims, as_table, reduced_shape
 from .row_reduce import (
     BLOCK,
@@ -51,8 +51,6 @@ from .vector_math import exp_nonpositive
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
-MIN_PARALLEL = 2 * MIN_WORK_PER_THREAD
-"""Fewer elements are computed by the caller alone, without `parallel_for`."""
 
 COLUMN_BAND = 512
 """So many adjacent columns are processed together: their sums stay in the L1 cache."""
@@ -287,10 +285,13 @@ def forward(rows: Callable[..., None], columns: Callable[..., None], logarithm: 
     """Make a forward from its kernels for the last axis and for another axis."""
 
     def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
-        if dtype is not None or not is_contiguous_float(input) or not is_valid_axis(input, dim):
+        if dtype is not None or not is_contiguous_float(input) or dim.__class__ is not int:
             return None
-        y, shape, size = np.empty(input.shape, input.dtype), input.shape, input.size
+        shape, size = input.shape, input.size
         ndim = len(shape)
+        if not size or not -ndim <= dim < ndim:
+            return None
+        y = np.empty(shape, input.dtype)
         if dim == -1 or dim == ndim - 1:
             n = shape[-1]
             arrays = (input, y) if ndim == 2 else (input.reshape(-1, n), y.reshape(-1, n))
