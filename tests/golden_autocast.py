@@ -39,6 +39,7 @@ INSIDE = {
     "max_pool": "a part of max_pool3d, which is converted as a whole",
     "avg_pool": "a part of avg_pool3d, which is converted as a whole",
     "ctc_loss_forward": "a part of ctc_loss, which is converted as a whole",
+    "kl_div_forward": "a part of kl_div, which is converted as a whole",
     "prelu_forward": "a part of prelu, which is converted as a whole",
 }
 """Ops that are parts of functions: PyTorch's answer is that of the function."""

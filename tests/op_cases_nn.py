@@ -15,6 +15,8 @@ CASES["prelu_forward"] = [
 ]
 CASES["elu_forward"] = [{"input": A}, {"input": A, "alpha": 0.5}]
 CASES["silu_forward"] = [{"input": A}]
+CASES["selu_forward"] = [{"input": A}]
+CASES["logsigmoid_forward"] = [{"input": A}, {"input": 20 * A}]
 CASES["mish_forward"] = [{"input": A}]
 CASES["hardswish_forward"] = [{"input": A}, {"input": 3 * A}]
 CASES["gelu"] = [{"input": A}, {"input": A, "approximate": "tanh"}]
@@ -35,6 +37,7 @@ REDUCTIONS = ("mean", "sum", "none")
 CASES["mse_loss"] = [{"input": A, "target": B, "reduction": reduction} for reduction in REDUCTIONS]
 CASES["l1_loss"] = CASES["mse_loss"]
 CASES["bce_with_logits_forward"] = [{"input": A, "target": some(2, 3, low=0.0, high=1.0, seed=1)}]
+CASES["kl_div_forward"] = CASES["bce_with_logits_forward"]
 CASES["bce_with_logits_grad"] = CASES["bce_with_logits_forward"]
 SCORES, RIGHT = some(3, 4, low=-3.0, high=-0.1), index(1, 3, 0)
 CASES["nll_loss"] = [

@@ -112,6 +112,7 @@ def _special(torch: Any) -> dict[str, Callable[..., Any]]:
             input, [pad for pair in reversed(pads) for pad in pair], value=value
         ),
         "bce_with_logits_grad": lambda input, target: functional.logsigmoid(input).exp() - target,
+        "kl_div_forward": lambda input, target: functional.kl_div(input, target, reduction="none"),
         "bce_with_logits_forward": lambda input, target: (
             functional.binary_cross_entropy_with_logits(input, target, reduction="none")
         ),

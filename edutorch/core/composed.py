@@ -126,6 +126,7 @@ class Composition:
         self.source, scope = composed_codegen.composed_source(self)
         scope |= {
             "BODY": self.body, "FAILURES": CAUGHT, "LEAF": LEAF, "NODE_NAME": self.node_name,
+            "NODE_TYPES": {}, "renamed_type": renamed_type,
             "REQUIRED": REQUIRED, "TENSORS": PLAIN_TENSORS, "Tensor": Tensor, "clock": clock,
             "finish": self.finish, "modes": current, "ndarray": ndarray,
             "name_node": name_node, "name_results": name_results,
@@ -420,6 +421,13 @@ def results_of(result: object) -> tuple[Tensor, ...]:
     """Return the tensors that a function has returned."""
     parts = result if isinstance(result, tuple) else (result,)
     return tuple(part for part in parts if isinstance(part, Tensor))
+
+
+def renamed_type(node: Any, name: str, types: dict[type, type]) -> None:
+    """Name a node, and keep the type that it gets by the one that it had."""
+    before = node.__class__
+    name_node(node, name)
+    types[before] = node.__class__
 
 
 def name_node(node: Any, name: Any) -> None:

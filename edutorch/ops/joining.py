@@ -105,6 +105,10 @@ cat.vjp(
 )
 
 
+FEW = 4
+"""So many small tensors are copied one by one: NumPy's function takes longer to call."""
+
+
 @op(promotion="promote", linear=True, out=True)
 def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     """Stack tensors of one shape along a new axis.
@@ -116,9 +120,18 @@ def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     if not len(tensors):
         raise ValueError("expected a non-empty list of Tensors")
     first = tensors[0]
-    check_same_shape("stack", tensors, None)
     if first.__class__ is not ndarray:
+        check_same_shape("stack", tensors, None)
         return xp.stack(tensors, axis=dim)
+    if dim == 0 and len(tensors) <= FEW and first.size < CONCATENATE.min_size:
+        y = xp.empty((len(tensors), *first.shape), first.dtype)
+        for index, tensor in enumerate(tensors):
+            if tensor.shape != first.shape or not tensor.flags.c_contiguous:
+                break  # of another layout, the result has another one, too
+            y[index] = tensor
+        else:
+            return y
+    check_same_shape("stack", tensors, None)
     axis = (slice(None),) * normal_dim("stack", dim, first.ndim + 1) + (None,)
     return concatenate(xp, [tensor[axis] for tensor in tensors], len(axis) - 1)
 

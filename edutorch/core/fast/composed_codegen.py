@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 Parameters = list[inspect.Parameter]
 
+RENAMED = (
+    "type_ = NODE_TYPES.get(node_.__class__)",
+    "if type_ is None:",
+    "    renamed_type(node_, NODE_NAME, NODE_TYPES)",
+    "else:",
+    "    node_.__class__ = type_",
+)
+"""The naming of a node: what type it gets is kept."""
+
 NOT_WIDE = (
     "{name}.__class__ not in TENSORS or {name}._array.__class__ is not ndarray"
     " or {name}._array.itemsize == 2"
@@ -118,7 +127,11 @@ def _body_lines(composition: Composition, parameters: Parameters, indent: str) -
         "if result_.__class__ is Tensor:",
         "    node_ = result_._node",
         "    if node_ is not None and node_ is not LEAF and node_._order > start_:",
-        f"        name_node(node_, {name})",
+        *(
+            [f"        {line}" for line in RENAMED]
+            if is_text
+            else [f"        name_node(node_, {name})"]
+        ),
         "else:",
         f"    name_results(result_, start_, {name}, (), {{}})",
         "return result_",

@@ -25,6 +25,9 @@ EXPRESSIONS = {
     "sigmoid": "C(1) / (C(1) + std::exp(-x))", "relu": "x < C(0) ? C(0) : x",
     "silu_forward": "x / (C(1) + std::exp(-x))",
     "gelu": "C(0.5) * x * (C(1) + std::erf(x * C(0.7071067811865476)))",
+    "logsigmoid_forward": "std::min(x, C(0)) - std::log1p(std::exp(-std::abs(x)))",
+    "selu_forward": "x > C(0) ? C(1.0507009873554805) * x "
+    ": C(1.7580993408473766) * std::expm1(std::min(x, C(0)))",
     "hardswish_forward": "x * std::min(std::max(x + C(3), C(0)), C(6)) / C(6)",
     "mish_forward": "x * std::tanh(std::log1p(std::exp(x)))",
     "sign": "C((x > C(0)) - (x < C(0)))", "positive": "x", "bitwise_not": "~x",

@@ -24,7 +24,7 @@ MIN_WORK_PER_THREAD = 16_384
 """With fewer elements, handing them to another thread takes longer than computing them."""
 
 MIN_PARALLEL = 2 * MIN_WORK_PER_THREAD
-"""From so many elements on a kernel is divided."""
+"""Fewer elements are computed by the caller alone; small calls need not ask `parallel_for`."""
 
 SPIN_LIMIT = 25_000
 """How often a worker polls its task slot before it sleeps: 1 ms, at about 40 ns each."""

@@ -37,7 +37,7 @@ from .conv_common import (
 )
 from .implicit_gemm import copy
 from .jit import use_wide_vectors
-from .parallel import parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .work_queue import claim_range
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_indices", "max_pool_input"]
@@ -277,6 +277,7 @@ class WindowLayout:
         arguments: `KernelWindows` as a plain tuple.
         offsets: for each tap, its distance in a plane from the first one.
         first_valid_taps: for each window, its first tap that is not in the padding.
+        shape: that of the result.
         is_supported: whether the kernels take such windows.
     """
 
@@ -304,6 +305,7 @@ class WindowLayout:
         self.first_valid_taps = np.zeros(window_starts.size, np.int64)
         if not frame.unpadded:
             self.first_valid_taps += first_inner_tap(np, windows).reshape(-1)
+        self.shape = (*shape[: len(shape) - windows.rank], *windows.count)
         self._windows = windows
         self._divisors: dict[Any, np.ndarray] = {}
         # -1: a window that lies in the padding, which is left to the definition.
@@ -489,6 +491,19 @@ def avg_pool_gradient_planes(start, stop, g, settings, divisor, y):
         copy_out_of_frame(other if kernel[0] > 1 else one, index, windows, y)
 
 
+@functools.lru_cache(maxsize=256)
+def average_plan(
+    shape: tuple[int, ...], settings: tuple[Any, ...], dtype: np.dtype
+) -> tuple[Any, ...] | None:
+    """Return the result's shape, the number of batches, the windows and their divisors."""
+    kernel_size, stride, padding, ceil_mode, include, override = settings
+    window = kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode
+    _, layout = window_layout("avg_pool", shape, window)
+    if not layout.is_supported:
+        return None
+    return layout.shape, layout.batches, layout.arguments, layout.divisors(include, override, dtype)
+
+
 @pooling.avg_pool.kernel("cpu", min_size=1024)
 def avg_pool() -> Callable[..., Any]:
     """Make the forward of `avg_pool`."""
@@ -500,16 +515,21 @@ def avg_pool() -> Callable[..., Any]:
         input: Array, kernel_size: Counts, stride: Counts, padding: Counts, ceil_mode: bool,
         include: bool, override: int | None,
     ) -> Any:  # fmt: skip
-        if not are_float_arrays(input):
+        dtype, size = input.dtype, input.size
+        if not size or dtype.char not in "fd":
             return None
-        settings = kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode
-        windows, layout = window_layout("avg_pool", input.shape, settings)
-        if not layout.is_supported:
+        settings = kernel_size, stride, padding, ceil_mode, include, override
+        plan = average_plan(input.shape, settings, dtype)
+        if plan is None:
             return None
-        y = np.empty((*input.shape[: -windows.rank], *windows.count), input.dtype)
-        window_divisors = layout.divisors(include, override, input.dtype)
-        arguments = flatten(input), layout.arguments, window_divisors, y.reshape(-1)
-        parallel_for(kernel, layout.batches, *arguments, work=input.size)
+        shape, batches, windows, window_divisors = plan
+        y = np.empty(shape, dtype)
+        flat = input.reshape(-1) if input.flags.c_contiguous else flatten(input)
+        arguments = flat, windows, window_divisors, y.reshape(-1)
+        if size < MIN_PARALLEL:
+            kernel(0, batches, *arguments)
+        else:
+            parallel_for(kernel, batches, *arguments, work=size)
         return y
 
     return run

@@ -18,7 +18,7 @@ from .jit import (
     split_at_axis,
     use_wide_vectors,
 )
-from .parallel import parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .scan import is_axis
 from .work_queue import claim_range
 
@@ -81,10 +81,14 @@ def resample_axis() -> Run:
         count, (outer, n, inner) = len(taps.starts) - 1, split_at_axis(input.shape, axis)
         y = np.empty((outer, count, inner), input.dtype)
         units = outer if inner == 1 else outer * count
-        parallel_for(
-            kernel, units, input.reshape(outer, n, inner), y, taps.starts, taps.positions,
-            taps.weights_as(input.dtype), taps.width, work=y.size,
+        arguments = (
+            input.reshape(outer, n, inner), y, taps.starts, taps.positions,
+            taps.weights_as(input.dtype), taps.width,
         )  # fmt: skip
+        if y.size < MIN_PARALLEL:
+            kernel(0, units, *arguments)
+        else:
+            parallel_for(kernel, units, *arguments, work=y.size)
         return y.reshape(*input.shape[:axis], count, *input.shape[axis + 1 :])
 
     return run

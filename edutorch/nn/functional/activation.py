@@ -108,16 +108,32 @@ SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
 
-@recorded_as("EluBackward0")
+@activation(public="selu", node="EluBackward0")
+def selu_forward(xp: Namespace, input: Array) -> Array:
+    """y = λ · x where x > 0, else λ · α · (eˣ - 1)."""
+    return xp.where(
+        input > 0, SELU_SCALE * input, SELU_SCALE * SELU_ALPHA * xp.expm1(xp.minimum(input, 0))
+    )
+
+
+# At 0 as that of `elu_forward`.
+selu_forward.vjp(
+    input=lambda g, input: where(
+        input > 0,
+        SELU_SCALE * g,
+        g * (SELU_SCALE * SELU_ALPHA * exp(where(input >= 0, 0.0, input))),
+    ),
+    latex=r"\lambda\,g\ \text{or}\ g\,\lambda\,\alpha\,e^x",
+)
+
+
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Scaled ELU, whose constants keep mean 0 and variance 1 through many layers.
 
     >>> nn.functional.selu(tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
-    if inplace:
-        return elu_forward.in_place(input, SELU_ALPHA).mul_(SELU_SCALE)
-    return SELU_SCALE * elu_forward(input, SELU_ALPHA)
+    return (selu_forward.in_place if inplace else selu_forward)(input)
 
 
 @activation(dtypes="fc", public="silu")
@@ -258,15 +274,23 @@ def softsign(input: Tensor) -> Tensor:
     return input / (1 + input.abs())
 
 
+@activation(public="logsigmoid", node="LogSigmoidBackward0", out=False)
+def logsigmoid_forward(xp: Namespace, input: Array) -> Array:
+    """y = log σ(x) = -log(1 + e^-x)."""
+    return -xp.logaddexp(xp.zeros_like(input), -input)
+
+
+logsigmoid_forward.vjp(input=lambda g, input: g * sigmoid(-input), latex=r"g\,\sigma(-x)")
+
+
 @takes_out
-@recorded_as("LogSigmoidBackward0")
 def logsigmoid(input: Tensor) -> Tensor:
     """The logarithm of the sigmoid, accurate where the sigmoid itself would round to 0.
 
     >>> nn.functional.logsigmoid(tensor([0.0]))
     tensor([-0.6931])
     """
-    return -softplus(-input)
+    return logsigmoid_forward(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:

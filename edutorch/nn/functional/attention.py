@@ -86,7 +86,7 @@ def scaled_dot_product_attention(
         key = repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
     if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+        scale = 1 / math.sqrt((query._array if query.__class__ is Tensor else query).shape[-1])
     if attn_mask is None and not dropout_p and can_use_sdpa_op(query, key, value):
         return attention_forward(query, key, value, scale, is_causal)
     scores = matmul(query * scale, transpose(key, -2, -1))

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ... import backends
 from ...backends.numpy import Array, Namespace
 from ...core.composed import composed_in_float32, recorded_as
-from ...core.tensor import Tensor
+from ...core.tensor import PLAIN_TENSORS, Tensor
 from ...errors import ShapeError
 from ...ops import narrow, permute, reshape, squeeze, unsqueeze
 from ...ops import sum as total
@@ -323,22 +323,28 @@ conv_weight_grad.vjp(
 LAYOUTS = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
 
 
+def shape_of(tensor: Tensor) -> Shape:
+    """Return a tensor's shape: the array's, unless the tensor is of a class that knows better."""
+    return tensor._array.shape if tensor.__class__ in PLAIN_TENSORS else tensor.shape
+
+
 def check_shapes(
-    op: str, rank: int, input: Tensor, weight: Tensor, expected: Callable[[Tensor], int]
+    op: str, rank: int, input: Tensor, weight: Tensor, expected: Callable[[Shape], int]
 ) -> bool:
     """Check the shapes; return True if the input has a batch axis.
 
     Raises: ShapeError: too many or too few axes, or not `expected(weight)` channels.
     """
-    axes = input.ndim
-    is_valid = (axes == rank + 2 or axes == rank + 1) and weight.ndim == rank + 2
-    if is_valid and input.shape[-1 - rank] == expected(weight):
+    shape, filters = shape_of(input), shape_of(weight)
+    axes = len(shape)
+    is_valid = (axes == rank + 2 or axes == rank + 1) and len(filters) == rank + 2
+    if is_valid and shape[-1 - rank] == expected(filters):
         return axes == rank + 2
     shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
     if not is_valid:
         raise ShapeError(op, f"expected ({LAYOUTS[rank]}), or the same without the batch n", shapes)
     raise ShapeError(
-        op, f"expected {expected(weight)} input channels, got {input.shape[-1 - rank]}", shapes,
+        op, f"expected {expected(filters)} input channels, got {input.shape[-1 - rank]}", shapes,
         "the channels come before the places: (n, c, …)",
     )  # fmt: skip
 
@@ -348,8 +354,8 @@ def run_conv(
     padding: Size | str, dilation: Size, groups: int,
 ) -> Tensor:  # fmt: skip
     """`conv1d` and `conv3d` for 1 and 3 axes."""
-    batch = check_shapes(f"conv{rank}d", rank, input, weight, lambda w: w.shape[1] * groups)
-    _, step, pads, gap = resolve_window(weight.shape, stride, padding, dilation)
+    batch = check_shapes(f"conv{rank}d", rank, input, weight, lambda shape: shape[1] * groups)
+    _, step, pads, gap = resolve_window(shape_of(weight), stride, padding, dilation)
     samples = input if batch else unsqueeze(input, 0)
     y = conv_nd(samples, weight, bias, step, pads, gap, groups)
     return y if batch else squeeze(y, 0)
@@ -435,7 +441,7 @@ def run_conv_transpose(
     """`conv_transpose1d`, `conv_transpose2d` and `conv_transpose3d` for 1, 2 and 3 axes."""
     stride, padding, output_padding, groups, dilation = settings
     op = f"conv_transpose{rank}d"
-    batch = check_shapes(op, rank, input, weight, lambda w: w.shape[0])
+    batch = check_shapes(op, rank, input, weight, lambda shape: shape[0])
     kernel, step, pads, gap = resolve_window(weight.shape, stride, padding, dilation)
     extra = expand_setting(output_padding, rank, op)
     if any(e >= max(s, d) or e < 0 for e, s, d in zip(extra, step, gap, strict=True)):

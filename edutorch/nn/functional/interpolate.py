@@ -11,6 +11,7 @@ import struct
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from typing import Any
 
 from ...core.composed import composed_in_float32, recorded_as
 from ...core.storage import channels_last
@@ -18,7 +19,15 @@ from ...core.tensor import Tensor
 from ...dtypes import uint8
 from ...errors import ShapeError
 from ...ops import clamp, floor, permute, reshape, transpose
-from .adaptive import Taps, TapTable, adaptive_avg_pool_nd, resample
+from .adaptive import (
+    Taps,
+    TapTable,
+    WindowSums,
+    adaptive_avg_pool_nd,
+    has_kernel,
+    resample,
+    resample_axis,
+)
 from .op_decorators import SettingError
 
 # Taps: which input elements an output is made of, and their weights ---------------------------
@@ -192,9 +201,13 @@ def interpolate(
     corners, is_channels_last = bool(align_corners), has_channels_last(input)
     if is_channels_last:  # worked on as it lies in memory, and returned in the same layout
         input = permute(input, (0, 2, 3, 1))
+    first, is_one_op = 1 if is_channels_last else 2, has_kernel(input)
     for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True)):
-        table = tap_table(mode, n, count, factor, corners, antialias)
-        input = resample(input, axis + (1 if is_channels_last else 2), table)
+        position, settings = axis + first, (mode, n, count, factor, corners, antialias)
+        if is_one_op:
+            input = resample_axis(input, position, window_sums(*settings))
+        else:
+            input = resample(input, position, tap_table(*settings))
     return permute(input, (0, 3, 1, 2)) if is_channels_last else input
 
 
@@ -220,6 +233,12 @@ def tap_table(
     return TapTable.from_taps(
         (cubic_taps if mode == "bicubic" else linear_taps)(n, count, step, align_corners)
     )
+
+
+@lru_cache(128)
+def window_sums(mode: str, n: int, *settings: Any) -> WindowSums:
+    """Return the taps of `tap_table` in the form that `resample_axis` takes."""
+    return WindowSums.from_table(tap_table(mode, n, *settings), n)
 
 
 class UnknownModeError(SettingError, NotImplementedError):

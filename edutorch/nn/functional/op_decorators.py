@@ -98,6 +98,8 @@ def compute_in_float32(forward: Callable[..., Array], xp: Namespace, *arguments:
 
 def check_same_dtype(op: str, arrays: dict[str, Array]) -> None:
     """Raise DTypeError unless all arrays have the same dtype: layers do not convert."""
+    if len({array.dtype for array in arrays.values()}) == 1:
+        return
     by_name = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
     if len(set(by_name.values())) > 1:
         message = "expected all arguments to have the same dtype"

@@ -165,15 +165,24 @@ max_pool_gather.vjp(
 )
 
 
+def expand_window(
+    name: str, rank: int, kernel_size: Size, stride: Size | None, padding: Size
+) -> tuple[Counts, Counts, Counts]:
+    """Read the size, the step and the border of windows: integers for all axes, or one for each."""
+    if kernel_size.__class__ is padding.__class__ is int and stride is None:
+        kernel = (kernel_size,) * rank
+        return kernel, kernel, (padding,) * rank  # type: ignore[return-value]
+    kernel = expand_setting(kernel_size, rank, name)
+    return kernel, resolve_stride(stride, kernel, name), expand_setting(padding, rank, name)
+
+
 def max_pool_nd(
     rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size,
     ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
     """`max_pool1d`, `max_pool2d` and `max_pool3d` for 1, 2 and 3 axes."""
     name = f"max_pool{rank}d"
-    kernel = expand_setting(kernel_size, rank, name)
-    step = resolve_stride(stride, kernel, name)
-    border = expand_setting(padding, rank, name)
+    kernel, step, border = expand_window(name, rank, kernel_size, stride, padding)
     settings = (kernel, step, border, expand_setting(dilation, rank, name), ceil_mode)
     values = max_pool(input, *settings)
     if not return_indices:
@@ -362,11 +371,13 @@ def avg_pool_nd(
     name = f"avg_pool{rank}d"
     if divisor_override == 0:
         raise SettingError(name, "divisor must be not zero")
-    kernel = expand_setting(kernel_size, rank, name)
-    step = resolve_stride(stride, kernel, name)
-    border = expand_setting(padding, rank, name)
+    kernel, step, border = expand_window(name, rank, kernel_size, stride, padding)
     y = avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
-    if y._array.dtype != input._array.dtype and not input.is_floating_point():
+    if (
+        y._array.dtype is not input._array.dtype
+        and y._array.dtype != input._array.dtype
+        and not input.is_floating_point()
+    ):
         return trunc(y).to(input.dtype)  # integer tensors keep their dtype, as in PyTorch
     return y
 

@@ -124,7 +124,7 @@ def pad_array(xp: Namespace, input: Array, pads: Pads, value: float = 0) -> Arra
     if not any(map(max, pads)):
         return input
     leading, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
-    shape = (*leading, *(a + n + b for n, (a, b) in zip(sizes, pads, strict=True)))
+    shape = (*leading, *[a + n + b for n, (a, b) in zip(sizes, pads, strict=True)])
     y = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
     y[interior(pads, sizes)] = input
     return y
@@ -132,7 +132,7 @@ def pad_array(xp: Namespace, input: Array, pads: Pads, value: float = 0) -> Arra
 
 def interior(pads: Pads, sizes: Sequence[int]) -> tuple[Any, ...]:
     """Return the index of the image of these sizes inside its padding."""
-    return (..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads, strict=True)))
+    return (..., *[slice(a, a + n) for n, (a, _) in zip(sizes, pads, strict=True)])
 
 
 def tap_slices(

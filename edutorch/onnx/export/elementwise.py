@@ -456,6 +456,18 @@ def elu(b: Builder, node: Node, input: Value, alpha: float = 1.0) -> Value:
     return b.op("Elu", input, alpha=float(alpha))
 
 
+@entry("op:selu_forward")
+def selu(b: Builder, node: Node, input: Value) -> Value:
+    """Scaled ELU, whose constants are ONNX's own."""
+    return b.op("Selu", input)
+
+
+@entry("op:logsigmoid_forward")
+def logsigmoid(b: Builder, node: Node, input: Value) -> Value:
+    """-log(1 + exp(-x))."""
+    return b.op("Neg", b.op("Softplus", b.op("Neg", input)))
+
+
 @entry("op:hardtanh_forward")
 def hardtanh(b: Builder, node: Node, input: Value, min_val: float, max_val: float) -> Value:
     """x within bounds."""

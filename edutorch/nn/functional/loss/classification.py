@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from numpy import ndarray
 
 from .... import backends
@@ -94,12 +95,13 @@ def cross_entropy(
             text = "ignore_index is not supported for floating point target"
             raise InvalidValueError("cross_entropy", text, {"ignore_index": ignore_index})
         return soft_cross_entropy(input, target, weight, axis, reduction, label_smoothing)
-    if has_fused_kernel(input, label_smoothing):
+    if input._array.__class__ is not ndarray and has_fused_kernel(input, label_smoothing):
         return definitions.fused_cross_entropy(
             input, target, weight, ignore_index=ignore_index, reduction=reduction
         )[0]
     scores = log_softmax(input, axis)
-    if target._array.dtype != "int64" and target._array.dtype.kind in "iu":
+    dtype = target._array.dtype
+    if dtype is not INT64 and dtype != INT64 and dtype.kind in "iu":
         raise DTypeError(
             "cross_entropy", "expected scalar type Long for the target's classes",
             {"input": input.dtype, "target": target.dtype}, "use target.long()",
@@ -113,10 +115,13 @@ def cross_entropy(
     return (1 - label_smoothing) * loss + (label_smoothing / max(shape[axis], 1)) * smooth
 
 
+INT64 = np.dtype(np.int64)
+
+
 def has_fused_kernel(input: Tensor, label_smoothing: float) -> bool:
-    """Whether a kernel of the device computes the loss of (n, classes) without a softmax."""
+    """Whether a kernel of another device computes the loss of (n, classes) without a softmax."""
     array = input._array
-    if array.__class__ is ndarray or array.ndim != 2 or label_smoothing:
+    if array.ndim != 2 or label_smoothing:
         return False
     return bool(backends.of(array).kernels)
 

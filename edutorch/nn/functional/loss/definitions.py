@@ -20,7 +20,7 @@ from ....core.precision import to_float32
 from ....core.tensor import Tensor
 from ....errors import DimError, DTypeError, ShapeError, running_function
 from ....modes import current
-from ....ops import clamp, conj_physical, exp, log, log_softmax, sgn, sigmoid, sign
+from ....ops import clamp, conj_physical, exp, log, log_softmax, sgn, sigmoid, sign, where
 from ....ops import sum as total
 from ....ops.complex import has_complex_dtype
 from ....ops.gather_scatter import is_below
@@ -383,6 +383,25 @@ smooth_l1_loss.vjp(
         huber_backward(g, target, input, reduction, beta) / beta
     ),
     latex={"input": SMOOTH_L1_LATEX, "target": f"-{SMOOTH_L1_LATEX}"},
+)
+
+
+# Kullback–Leibler divergence ------------------------------------------------------------------
+
+
+@activation(scalars="", public="kl_div", node="SubBackward0", out=False)
+def kl_div_forward(xp: Namespace, input: Array, target: Array) -> Array:
+    """t · (log t - x), and 0 for t = 0: 0 · log 0 is 0."""
+    some = target != 0
+    return xp.where(some, target * (xp.log(xp.where(some, target, 1)) - input), 0)
+
+
+kl_div_forward.vjp(
+    input=lambda g, target: where(target != 0, -(g * target), 0.0),
+    target=lambda g, input, target: where(
+        target != 0, g * (log(where(target != 0, target, 1.0)) + 1 - input), 0.0
+    ),
+    latex={"input": r"-g\,t", "target": r"g\,(\log t + 1 - x)"},
 )
 
 

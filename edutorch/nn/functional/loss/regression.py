@@ -36,7 +36,7 @@ from ....ops import (
 from ....ops.products import subtract_widened
 from . import definitions, reduction
 from .classification import PROBABILITY_NODES, warn_of_probabilities
-from .definitions import bce_forward, bce_with_logits_forward
+from .definitions import bce_forward, bce_with_logits_forward, kl_div_forward
 from .reduction import check_same_shape, reduce_losses, resolve_reduction
 
 __all__ = [
@@ -217,8 +217,7 @@ def pointwise_kl_div(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
     """t · (log t - x) of each element; 0 · log 0 is 0."""
     if log_target:
         return exp(target) * (target - input)
-    some = target != 0
-    return where(some, target * (log(where(some, target, 1.0)) - input), 0.0)
+    return kl_div_forward(input, target)
 
 
 # Binary cross entropy ------------------------------------------------------------------------
