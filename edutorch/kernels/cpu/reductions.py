@@ -223,8 +223,8 @@ def reduction_run(plan: Callable[..., Reduction | None]) -> Run:
     return run
 
 
-@ops.sum.kernel("cpu", min_size=64)
-@ops.mean.kernel("cpu", min_size=64)
+@ops.sum.kernel("cpu", min_size=512)
+@ops.mean.kernel("cpu", min_size=512)
 def sum_or_mean(key: str) -> Run:
     """Make the forward of `sum` or `mean`."""
 
@@ -291,8 +291,8 @@ def vector_norm() -> Run:
     return reduction_run(plan)
 
 
-@ops.amax.kernel("cpu", min_size=64)
-@ops.amin.kernel("cpu", min_size=64)
+@ops.amax.kernel("cpu", min_size=256)
+@ops.amin.kernel("cpu", min_size=256)
 def extreme(key: str) -> Run:
     """Make the forward of `amax` or `amin`."""
     operation = MAXIMUM if key == "amax" else MINIMUM
@@ -333,7 +333,7 @@ def find_along(
     return values, indices
 
 
-@sorting.minmax_dim.kernel("cpu", min_size=64)
+@sorting.minmax_dim.kernel("cpu", min_size=32)
 def minmax_dim() -> Run:
     """Make the forward of `max` and `min` along an axis."""
     extreme_entries()
