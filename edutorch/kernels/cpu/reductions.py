@@ -203,10 +203,10 @@ def reduction_run(plan: Callable[..., Reduction | None]) -> Run:
         if input.__class__ is not np.ndarray or not input.flags.c_contiguous:
             return None
         dtype = input.dtype
-        found = find_plan(input.shape, dtype, *settings)
-        if found is None:
+        steps = find_plan(input.shape, dtype, *settings)
+        if steps is None:
             return None
-        shape, entry, count, lengths, operation, divisor, takes_root, work = found
+        shape, entry, count, lengths, operation, divisor, takes_root, work = steps
         y = np.empty(shape, dtype)
         arrays = id(input), id(y)
         if entry is None:
@@ -237,7 +237,8 @@ def sum_or_mean(key: str) -> Run:
         _, n, inner = layout.lengths
         is_small = math.prod(shape) < MIN_REORDERED
         # The definition adds a long axis in groups; few columns suffice for no vectors.
-        if (dim is not None and n > LONG) if is_small else 1 < inner < 2 * COLUMN_BAND:
+        is_whole = n == math.prod(shape) and dim.__class__ is not int
+        if (n > LONG and not is_whole) if is_small else 1 < inner < 2 * COLUMN_BAND:
             return None
         operation, divisor = IN_ORDER if is_small else SUM, float(n) if key == "mean" else 1.0
         return plan_reduction(layout, keepdim, dtype, operation, divisor=divisor)
