@@ -363,7 +363,7 @@ def test_reductions(name, dtype, shape, last, keepdim):
     named = {"correction": 0} if name == "var" else {}
     result = kernel(reductions, name)(x, dim, keepdim, *others)
     if result is None:
-        assert name in ("amax", "amin") and dim is None  # NumPy is as fast
+        assert name in ("sum", "mean") and x.size < reductions.MIN_REORDERED  # added in groups
         return
     expected = REGISTRY[name].forward(np, x.astype(float), dim, keepdim, **named)
     close(result, np.asarray(expected), dtype, digits=8)
@@ -401,10 +401,10 @@ def test_an_extreme_of_many_chunks_is_that_of_all():
 
 
 def test_few_columns_and_axes_with_others_between_are_left_to_the_definition():
-    x = array((4, 5, 6), np.float32)
+    x = array((40, 50, 10), np.float32)
     assert kernel(reductions, "sum")(x, (0, 2), False, None) is None
     assert kernel(reductions, "sum")(x, 1, False, None) is None
-    assert kernel(reductions, "var")(x, 2, False, 6) is None
+    assert kernel(reductions, "var")(x, 2, False, 10) is None
     assert kernel(reductions, "sum")(x[:, :, :0], 2, False, None) is None
 
 

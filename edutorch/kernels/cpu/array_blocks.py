@@ -464,7 +464,8 @@ def unaligned_head(plan, walk, first, last):
     """
     itemsize = load(plan + 8 * ITEMSIZE)
     k = 0 if load(plan + 8 * CASTS) == itemsize else 1
-    if load(plan + 8 * IS_UFUNC) != 0 or last - first < MIN_ALIGNED:
+    in_blocks = load(walk + 8 * BY_ROWS_PART) != 0 or load(walk + 8 * BLOCK_PART) == BLOCK
+    if in_blocks or load(plan + 8 * IS_UFUNC) != 0 or last - first < MIN_ALIGNED:
         return 0
     return (-(load(walk + 8 * (OPERAND_PART + k * WIDTH)) + first * itemsize) & 63) // itemsize
 
@@ -504,9 +505,7 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
         sums = load(inputs[count - 1] + DATA)
         size = size_of(walk + 8 * SHAPE_PART, load(walk + 8 * DIMS_PART))
         first, last = first * BLOCK, min(last * BLOCK, size)
-    column = head = 0
-    if block > BLOCK and not by_rows:
-        head = unaligned_head(plan, walk, first, last)
+    column, head = 0, unaligned_head(plan, walk, first, last)
     if by_rows:
         column = first % inner
         start_rows(walk, count, first // inner)
@@ -515,7 +514,6 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
             return
     while first < last:
         n = head if head > 0 else min(block, last - first)
-        head = 0
         if by_rows:
             n = min(n, inner - column)
         if is_sum:
@@ -525,7 +523,7 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
             store(walk + 8 * (ADDRESS_PART + (k + count - 1) % count), address)
         run_loop(plan, walk, n)
         store_block(plan, walk, buffers, sums, first, n)
-        first, column = first + n, column + n
+        first, column, head = first + n, column + n, 0
         if column == inner and by_rows:
             next_row(walk, count)
             column = 0

@@ -159,31 +159,45 @@ def add_columns_in_order(x, left, right, divisor, y):
 
 @njit(forceinline=True)
 def larger(a, b):
-    """The maximum of two numbers; NaN if one of them is NaN."""
-    return a if a > b or a != a else b
+    """The maximum of two numbers that are not NaN."""
+    return a if a > b else b
 
 
 @njit(forceinline=True)
 def smaller(a, b):
-    """The minimum of two numbers; NaN if one of them is NaN."""
-    return a if a < b or a != a else b
+    """The minimum of two numbers that are not NaN."""
+    return a if a < b else b
+
+
+@njit(forceinline=True)
+def mark_nan(x, left, right, y):
+    """Write NaN for the columns that have one."""
+    for r in range(x.shape[0]):
+        row, out = x[r, left:right], y[left:right]
+        for j in range(out.size):
+            out[j] = row[j] if row[j] != row[j] else out[j]
 
 
 @njit(forceinline=True)
 def compare_columns(choose, x, left, right, y):
     """Write the extremes of some columns of a matrix."""
-    best, first = y[left:right], (x.shape[0] - 1) % 4 + 1
+    best, first, has_nan = y[left:right], (x.shape[0] - 1) % 4 + 1, False
     for j in range(best.size):
         best[j] = x[0, left + j]
+        has_nan |= best[j] != best[j]
     for r in range(1, first):
         row = x[r, left:right]
         for j in range(best.size):
             best[j] = choose(row[j], best[j])
+            has_nan |= row[j] != row[j]
     for r in range(first, x.shape[0], 4):
         a, b = x[r, left:right], x[r + 1, left:right]
         c, d = x[r + 2, left:right], x[r + 3, left:right]
         for j in range(best.size):
             best[j] = choose(choose(choose(a[j], b[j]), choose(c[j], d[j])), best[j])
+            has_nan |= (a[j] != a[j]) | (b[j] != b[j]) | (c[j] != c[j]) | (d[j] != d[j])
+    if has_nan:  # rare: to keep one through all comparisons takes twice the time
+        mark_nan(x, left, right, y)
 
 
 def reduce_columns(start, stop, like, addresses, lengths, operation, divisor, takes_root):

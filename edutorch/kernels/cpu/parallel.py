@@ -18,7 +18,8 @@ import numpy as np
 
 from ...backends.platform import c_function
 from ...settings import State, get_num_threads
-from .work_queue import FAILURE, POOL_FLAG, READY, SLOT_WORDS, STATE, finish, serve
+from . import work_queue
+from .work_queue import FAILURE, POOL_FLAG, READY, SLOT_WORDS, STATE, serve
 
 MIN_WORK_PER_THREAD = 16_384
 """With fewer elements, handing them to another thread takes longer than computing them."""
@@ -51,7 +52,7 @@ def entry_of(kernel: Any) -> Any:
     return compiled.entry_point
 
 
-run_finish = entry_of(finish)
+finish = entry_of(work_queue.finish)
 
 
 class WorkerThread:
@@ -168,7 +169,7 @@ class ThreadPool:
         interrupt = None
         while True:
             try:
-                outcome: int = run_finish(self._address, SPIN_LIMIT)
+                outcome: int = finish(self._address, SPIN_LIMIT)
                 if outcome >= 0:
                     break
                 time.sleep(SLEEP_SECONDS)

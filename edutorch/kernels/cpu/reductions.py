@@ -203,10 +203,10 @@ def reduction_run(plan: Callable[..., Reduction | None]) -> Run:
         if input.__class__ is not np.ndarray or not input.flags.c_contiguous:
             return None
         dtype = input.dtype
-        found = find_plan(input.shape, dtype, *settings)
-        if found is None:
+        steps = find_plan(input.shape, dtype, *settings)
+        if steps is None:
             return None
-        shape, entry, count, lengths, operation, divisor, takes_root, work = found
+        shape, entry, count, lengths, operation, divisor, takes_root, work = steps
         y = np.empty(shape, dtype)
         arrays = id(input), id(y)
         if entry is None:
@@ -223,8 +223,8 @@ def reduction_run(plan: Callable[..., Reduction | None]) -> Run:
     return run
 
 
-@ops.sum.kernel("cpu", min_size=64)
-@ops.mean.kernel("cpu", min_size=64)
+@ops.sum.kernel("cpu", min_size=512)
+@ops.mean.kernel("cpu", min_size=512)
 def sum_or_mean(key: str) -> Run:
     """Make the forward of `sum` or `mean`."""
 
@@ -237,7 +237,8 @@ def sum_or_mean(key: str) -> Run:
         _, n, inner = layout.lengths
         is_small = math.prod(shape) < MIN_REORDERED
         # The definition adds a long axis in groups; few columns suffice for no vectors.
-        if (dim is not None and n > LONG) if is_small else 1 < inner < 2 * COLUMN_BAND:
+        is_whole = n == math.prod(shape) and dim.__class__ is not int
+        if (n > LONG and not is_whole) if is_small else 1 < inner < 2 * COLUMN_BAND:
             return None
         operation, divisor = IN_ORDER if is_small else SUM, float(n) if key == "mean" else 1.0
         return plan_reduction(layout, keepdim, dtype, operation, divisor=divisor)
@@ -291,8 +292,8 @@ def vector_norm() -> Run:
     return reduction_run(plan)
 
 
-@ops.amax.kernel("cpu", min_size=64)
-@ops.amin.kernel("cpu", min_size=64)
+@ops.amax.kernel("cpu", min_size=256)
+@ops.amin.kernel("cpu", min_size=256)
 def extreme(key: str) -> Run:
     """Make the forward of `amax` or `amin`."""
     operation = MAXIMUM if key == "amax" else MINIMUM
@@ -333,7 +334,7 @@ def find_along(
     return values, indices
 
 
-@sorting.minmax_dim.kernel("cpu", min_size=64)
+@sorting.minmax_dim.kernel("cpu", min_size=32)
 def minmax_dim() -> Run:
     """Make the forward of `max` and `min` along an axis."""
     extreme_entries()

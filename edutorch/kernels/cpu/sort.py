@@ -264,11 +264,11 @@ def kth_smallest() -> Run:
                 arguments = 0.0, addresses, lengths, k, prefers_nan
                 parallel_for(entry, outer, *arguments, work=rows.size)
             return values, indices
-        rows, found = rows.reshape(outer, n), values.reshape(outer)
+        rows, picked = rows.reshape(outer, n), values.reshape(outer)
         parted = rows.copy()
         on_threads(lambda part: part.partition(k, 1), parted)
-        found[...] = parted[:, k]
-        arguments = rows, found, k, prefers_nan, indices.reshape(outer)
+        picked[...] = parted[:, k]
+        arguments = rows, picked, k, prefers_nan, indices.reshape(outer)
         parallel_for(kernel, outer, *arguments, work=rows.size)
         return values, indices
 
