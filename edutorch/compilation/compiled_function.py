@@ -28,6 +28,7 @@ from .compiled_version import CompiledVersion
 from .entry_codegen import MISS, make_entry
 from .guards import Guards, describe, is_guarded_array
 from .pipeline import Lowered, graph_compiler
+from .trial import Trial
 from .xla import XlaCheckError, XlaError
 
 __all__ = ["BreakError", "Compiled", "OptimizedModule", "compile", "reset"]
@@ -110,7 +111,15 @@ class Compiled:
         """Look at the arguments of the next calls: see `skip_checks`."""
         self.unchecked = self.same_calls = 0
         # Not a bound method: it would be a reference cycle, with the memory of all versions.
+        self.__call__ = functools.partial(call_in_trial, ref(self), Trial())
+
+    def end_trial(self) -> None:
+        """Let the next calls be what was found to be faster: see `trial.py`."""
         self.__call__ = functools.partial(call_reference, ref(self))
+
+    def fits(self, version: CompiledVersion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a version is for arguments like these."""
+        return version.guards.mismatch(*flatten_arguments(args, kwargs)) is None
 
     def call_version(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a compiled version, or the function itself."""
@@ -176,7 +185,7 @@ class Compiled:
             self.warn_once(unsupported_reason(unsupported[0]))
             self.skip_checks(always=False)
             return self.function(*args, **kwargs)
-        self.same_calls = 0
+        self.check_calls()
         with self._lock:
             if self.entries:
                 why = self.entries[0].guards.mismatch(leaves, spec) or "its guards hold again"
@@ -257,6 +266,7 @@ class Compiled:
         lines += [f"captured again because of {retrace}" for retrace in self.retraces]
         lines += [f"not compiled: {reason}" for reason in self.broken]
         for number, entry in enumerate(self.entries):
+            lines += [f"version {number} {entry.verdict}"] if entry.verdict else []
             for part in entry.explanations():
                 lines += ["", f"version {number}, {part[0]}:", str(part[1])]
         return "\n".join(lines)
@@ -386,6 +396,15 @@ def call_reference(reference: ref[Compiled], /, *args: Any, **kwargs: Any) -> An
         compiled.unchecked -= 1
         return compiled.function(*args, **kwargs)
     return compiled.call_version(args, kwargs)
+
+
+def call_in_trial(reference: ref[Compiled], trial: Trial, /, *args: Any, **kwargs: Any) -> Any:
+    """Do the same while it is measured what is faster."""
+    compiled: Any = reference()
+    if compiled.unchecked:
+        compiled.unchecked -= 1
+        return compiled.function(*args, **kwargs)
+    return trial.call(compiled, args, kwargs)
 
 
 def has_branches(function: Callable[..., Any]) -> bool:

@@ -48,6 +48,7 @@ class CompiledVersion:
 
     runs_function = runs_function_always = False
     entry: Entry | None = None  # the usual call, where there is one
+    verdict = ""  # what was measured, if therefore the function runs as it is written
 
     def __init__(
         self, title: str, captured: Captured, guards: Guards, make: Callable[[Graph], Run]

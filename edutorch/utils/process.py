@@ -203,6 +203,11 @@ class BackgroundWorker:
         self._available.release()
         self.start()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is running or waits."""
+        return bool(self._jobs)
+
     def hurry(self) -> None:
         """Begin at once from now on: somebody waits for a job."""
         self._hurry.set()

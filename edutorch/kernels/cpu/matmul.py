@@ -58,7 +58,7 @@ MAX_DEFERRED_ROWS = 64
 `core/fast/lazy_gradients.py`)."""
 
 MAX_TRANSPOSED_SIZE, MAX_TILED_SIZE = 512, 1_000_000
-"""aᵀ b of so many rows and columns is left to BLAS, and so is any b, except bᵀ, of that size."""
+"""aᵀ b with all sizes at least so large is left to BLAS; so is any b, except bᵀ, of the second."""
 
 INTERRUPTIBLE_PARALLEL_FOR = partial(interruptible, parallel_for)
 """For a product that may take a second, into new memory: Ctrl-C does not wait for it."""
@@ -230,7 +230,7 @@ def product_or_numpy() -> Callable[..., Any]:
 
 def prefers_tiles(m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> bool:
     """Whether tiles are faster than BLAS. They need some rows of a, not too far apart."""
-    if a_transposed and m >= MAX_TRANSPOSED_SIZE and n >= MAX_TRANSPOSED_SIZE:
+    if a_transposed and min(m, n, k) >= MAX_TRANSPOSED_SIZE:
         return False
     if b_transposed:
         return m > 1
@@ -269,14 +269,14 @@ def mm() -> Callable[..., Any]:
     return product()
 
 
-@ops.mm.kernel("cpu", "input", min_size=4096)
+@ops.mm.kernel("cpu", "input", min_size=1100)
 def mm_input() -> Callable[..., Any]:
     """Make the rule of `mm` for the left factor: g · bᵀ."""
     run = product()
     return lambda g, mat2: run(g, mat2.T)
 
 
-@ops.mm.kernel("cpu", "mat2", min_size=4096)
+@ops.mm.kernel("cpu", "mat2", min_size=1100)
 def mm_mat2() -> Callable[..., Any]:
     """Make the rule of `mm` for the right factor: aᵀ · g."""
     run = product()
@@ -318,7 +318,7 @@ def product_and_sum() -> Callable[..., Any]:
     return run
 
 
-@ops.matmul.kernel("cpu", "input", min_size=4096)
+@ops.matmul.kernel("cpu", "input", min_size=1100)
 def matmul_input() -> Callable[..., Any]:
     """Make the rule of `matmul` for the left factor: g · bᵀ."""
     run = product()
@@ -329,7 +329,7 @@ def matmul_input() -> Callable[..., Any]:
     return rule
 
 
-@ops.matmul.kernel("cpu", "other", min_size=4096)
+@ops.matmul.kernel("cpu", "other", min_size=1100)
 def matmul_other() -> Callable[..., Any]:
     """Make the rule of `matmul` for the right factor: aᵀ · g."""
     run = product()
@@ -354,7 +354,8 @@ def linear() -> Callable[..., Any]:
     return layer
 
 
-@functional.linear.kernel("cpu", "input", min_size=4096)
+# From few elements of g on: those of ten classes are few, and its product with W is large.
+@functional.linear.kernel("cpu", "input", min_size=1100)
 def linear_input() -> Callable[..., Any]:
     """Make the rule of `linear` for x: g W."""
     run = product()
@@ -368,7 +369,7 @@ def linear_input() -> Callable[..., Any]:
     return rule
 
 
-@functional.linear.kernel("cpu", "weight", min_size=4096)
+@functional.linear.kernel("cpu", "weight", min_size=1100)
 def linear_weight() -> Callable[..., Any]:
     """Make the rule of `linear` for W: gᵀ x; for few rows, as a deferred product."""
     run, multiply = product(), product_or_numpy()

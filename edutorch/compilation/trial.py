@@ -1,0 +1,119 @@
+"""Which is faster, a compiled version or the function as it is written: measured in real calls.
+
+What a graph is compiled to may lose against eager: a composed function may have a kernel that it
+chooses by the elements, an op one that is better than a program of its parts. What it costs is
+known only where it runs. So once all kernels are there, some calls run the function, and others the
+program. The time from one call to the next is compared, which includes backward: what the caller
+does besides is the same in both.
+
+Either result is right, and they differ in the last digits at most; after
+`use_deterministic_algorithms(True)` nothing is measured, and the program is used.
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from .. import events
+from ..fx.capture_patches import current_tracer
+from ..modes import DEFAULT, NO_GRAD, current
+from ..settings import are_deterministic_algorithms_enabled
+from ..utils.process import compiler
+from .pipeline import Lowered
+
+if TYPE_CHECKING:
+    from .compiled_function import Compiled
+    from .compiled_version import CompiledVersion
+
+__all__ = ["Trial"]
+
+WARM_CALLS = 8
+"""So many calls come first: kernels are requested, and an argument may become another one."""
+
+TURNS = (False,) * 3 + (True,) * 3 + (False,) * 3 + (True,) * 3
+"""Whether each of the measured calls runs the function as it is written."""
+
+GAIN = 1.02
+"""The function is preferred where the program takes so much more time: a call has to be guarded."""
+
+MAX_CALLS = 200
+"""Then there is no result, because kernels are still being compiled: the program is used."""
+
+
+class Trial:
+    """The calls of a new version in which it is timed.
+
+    Attributes:
+        version: the version that is timed.
+        calls: how many there were.
+        turn: the index in `TURNS` of the current call, or -1 before the first.
+        start: when the current call began.
+        best: the shortest time of a turn, by whether the function ran as it is written.
+    """
+
+    def __init__(self) -> None:
+        self.version: CompiledVersion | None = None
+        self.calls = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Measure from the beginning."""
+        self.turn, self.start = -1, 0.0
+        self.best = {False: math.inf, True: math.inf}
+
+    def call(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a compiled function, one way or the other."""
+        now = perf_counter()
+        version = compiled.entries[0] if compiled.entries else None
+        if version is not self.version:
+            self.version, self.calls = version, 0
+            self.restart()
+        self.calls += 1
+        if version is None or self.calls <= WARM_CALLS:
+            return compiled.call_version(args, kwargs)
+        if not can_be_timed(version) or self.calls > MAX_CALLS:
+            compiled.end_trial()
+            return compiled.call_version(args, kwargs)
+        if compiler.is_busy or not is_ordinary_call():
+            self.restart()
+            return compiled.call_version(args, kwargs)
+        if self.turn >= 0:
+            way = TURNS[self.turn]
+            self.best[way] = min(self.best[way], now - self.start)
+        self.turn += 1
+        # One that takes twice as long needs no second chance.
+        if self.turn == len(TURNS) or 2 * self.best[False] < self.best[True] < math.inf:
+            self.decide(version)
+            compiled.end_trial()
+            return compiled.call_version(args, kwargs)
+        if TURNS[self.turn] and compiled.fits(version, args, kwargs):
+            self.start = perf_counter()
+            return compiled.function(*args, **kwargs)
+        self.start = perf_counter()
+        return compiled.call_version(args, kwargs)
+
+    def decide(self, version: CompiledVersion) -> None:
+        """Let the function run as it is written where that is faster."""
+        written, program = self.best[True], self.best[False]
+        if written * GAIN < program:
+            version.runs_function, version.entry = True, None
+            version.verdict = (
+                f"runs as it is written: {written * 1e6:.1f} µs, compiled {program * 1e6:.1f} µs"
+            )
+
+
+def can_be_timed(version: CompiledVersion) -> bool:
+    """Whether a version is a program of this library that writes nothing, and is not decided on."""
+    is_decided = version.runs_function or bool(version.reasons)
+    if is_decided or not isinstance(version.forward, Lowered) or version.writes or version.grads:
+        return False
+    return not version.captured.dropped and not are_deterministic_algorithms_enabled()
+
+
+def is_ordinary_call() -> bool:
+    """Whether neither a mode nor a listener nor a capture wants to see the ops of a call."""
+    mode = current()
+    is_plain = mode is DEFAULT or mode is NO_GRAD
+    return is_plain and not current_tracer() and not events._STEP_LISTENERS.get()
