@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import ref
 
-from numpy import ndarray
+from numpy import empty, ndarray
 
 from ..backends.kernel_registry import slot
-from ..backends.numpy import Array, ArrayOrTensor, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, undispatched
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import multi_view, op
 from ..core.shapes import as_int, normal_dim
@@ -51,7 +51,10 @@ def cat(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     """
     if not len(tensors):
         raise ShapeValueError("cat", "expected a non-empty list of Tensors")
+    first = tensors[0]
     try:
+        if first.__class__ is ndarray and first.size < CONCATENATE.min_size:
+            return np_concatenate(tensors, dim)
         return concatenate(xp, tensors, dim)
     except ValueError:
         filled = [
@@ -73,6 +76,7 @@ def concatenate(xp: Namespace, arrays: Sequence[Array], dim: int) -> Array:
 
 
 CONCATENATE = slot("CONCATENATE")
+np_concatenate = undispatched("concatenate")
 
 
 def check_same_shape(name: str, tensors: Sequence[Array], free: int | None) -> None:
@@ -116,11 +120,23 @@ def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     if not len(tensors):
         raise ValueError("expected a non-empty list of Tensors")
     first = tensors[0]
-    check_same_shape("stack", tensors, None)
+    shape = first.shape
+    for tensor in tensors:
+        if tensor.shape != shape:
+            check_same_shape("stack", tensors, None)
     if first.__class__ is not ndarray:
         return xp.stack(tensors, axis=dim)
-    axis = (slice(None),) * normal_dim("stack", dim, first.ndim + 1) + (None,)
-    return concatenate(xp, [tensor[axis] for tensor in tensors], len(axis) - 1)
+    axis = dim if dim.__class__ is int and 0 <= dim < len(shape) else None
+    if axis is None:
+        axis = normal_dim("stack", dim, len(shape) + 1)
+    before = (slice(None),) * axis
+    if first.size >= CONCATENATE.min_size:
+        before = (*before, None)
+        return concatenate(xp, [tensor[before] for tensor in tensors], axis)
+    y = empty((*shape[:axis], len(tensors), *shape[axis:]), first.dtype)
+    for position, tensor in enumerate(tensors):
+        y[(*before, position) if before else position] = tensor
+    return y
 
 
 stack.vjp(

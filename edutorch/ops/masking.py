@@ -56,8 +56,9 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
             "masked_select", "only supports boolean masks", {"mask": mask.dtype},
             hint="use mask.bool(), or a comparison such as x > 0",
         )  # fmt: skip
-    shape = broadcast_shapes(input.shape, mask.shape)
-    input, mask = (x if x.shape == shape else expand(x, shape) for x in (input, mask))
+    if input._array.shape != mask._array.shape:
+        shape = broadcast_shapes(input.shape, mask.shape)
+        input, mask = (x if x.shape == shape else expand(x, shape) for x in (input, mask))
     return getitem(input, as_index(mask))
 
 

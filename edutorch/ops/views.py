@@ -285,7 +285,13 @@ def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: int = 0, dim2: 
     >>> diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
-    dim1, dim2 = normal_dim("diagonal", dim1, input.ndim), normal_dim("diagonal", dim2, input.ndim)
+    ndim = input.ndim
+    if not (dim1.__class__ is dim2.__class__ is int and 0 <= dim1 < ndim > dim2 >= 0):
+        dim1, dim2 = normal_dim("diagonal", dim1, ndim), normal_dim("diagonal", dim2, ndim)
+    if input.__class__ is np.ndarray:
+        y = input.diagonal(offset, dim1, dim2)
+        y.setflags(input.flags.writeable)  # NumPy returns it read-only
+        return y
     return backends.of(input).diagonal(input, offset, dim1, dim2)
 
 

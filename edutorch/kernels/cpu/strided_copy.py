@@ -330,6 +330,8 @@ def roll() -> Run:
     def run(input: Array, shifts: Any, dims: Any) -> np.ndarray | None:
         if input.__class__ is not np.ndarray or not input.size:
             return None
+        if shifts.__class__ is int and dims.__class__ is int:
+            return roll_axis(input, shifts, dims)
         x = input.reshape(-1) if dims is None else input
         shifts = shifts if isinstance(shifts, tuple | list) else (shifts,)
         dims = (0,) if dims is None else dims if isinstance(dims, tuple | list) else (dims,)
@@ -355,6 +357,25 @@ def roll() -> Run:
         return y if x is input else y.reshape(input.shape)
 
     return run
+
+
+def roll_axis(x: np.ndarray, shift: int, dim: int) -> np.ndarray | None:
+    """Return the elements moved along one axis."""
+    ndim = x.ndim
+    if not -ndim <= dim < ndim:
+        return None
+    dim %= ndim
+    y, before, size = np.empty(x.shape, x.dtype), (ALL,) * dim, x.shape[dim]
+    cut = shift % size  # the last `cut` elements come first
+    for source, target in (
+        (slice(size - cut), slice(cut, None)),
+        (slice(size - cut, None), slice(cut)),
+    ):
+        if x.size < SMALL:
+            y[(*before, target)] = x[(*before, source)]
+        else:
+            copy_into(y[(*before, target)], x[(*before, source)])
+    return y
 
 
 def replaced(index: list[slice], dim: int, part: slice) -> list[slice]:
