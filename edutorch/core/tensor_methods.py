@@ -61,8 +61,8 @@ COMMUTATIVE = {"add", "mul"}
 
 # Ops beyond the elementwise ones whose result can replace their input.
 IN_PLACE = {
-    "masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put",
-    "scatter_reduce", "tril", "triu", "cumsum", "cumprod",
+    "masked_fill", "masked_scatter", "scatter", "scatter_add", "index_add", "index_copy",
+    "index_fill", "index_put", "scatter_reduce", "tril", "triu", "cumsum", "cumprod",
 }  # fmt: skip
 
 # Methods that take their sizes as separate arguments: x.permute(2, 0, 1), x.permute((2, 0, 1)).
@@ -152,7 +152,7 @@ def in_place(op: Op) -> Callable[..., Tensor]:
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not kwargs and (
-            (ufunc is not None and len(args) == 1 and wrote_small(op, ufunc, self, args[0]))
+            (ufunc is not None and len(args) == 1 and wrote_small(ufunc, self, args[0]))
             or wrote_directly(op, ufunc, self, args)
         ):
             part = None if self._array.base is None else self._array
@@ -196,11 +196,11 @@ LARGE = 1e38
 WRITTEN_DIRECTLY = {numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)}
 
 
-def wrote_small(op: Op, ufunc: numpy.ufunc, target: Tensor, other: Any) -> bool:
+def wrote_small(ufunc: numpy.ufunc, target: Tensor, other: Any) -> bool:
     """Do what `wrote_directly` does with few elements of two tensors, in half its time."""
     if target.__class__ not in PLAIN_TENSORS or other.__class__ not in PLAIN_TENSORS:
         return False
-    array, values, modes, slot = target._array, other._array, current(), op.slot
+    array, values, modes = target._array, other._array, current()
     if modes is DEFAULT:
         if target._node is not None or target._base is not None or other._node is not None:
             return False
@@ -208,7 +208,7 @@ def wrote_small(op: Op, ufunc: numpy.ufunc, target: Tensor, other: Any) -> bool:
         return False
     if array.__class__ is not ndarray or values.__class__ is not ndarray:
         return False
-    if slot is None or array.size >= slot.min_size or array.dtype is not values.dtype:
+    if array.size > FEW or array.dtype is not values.dtype:
         return False
     if array.dtype not in WRITTEN_DIRECTLY or not array.flags.carray:
         return False
@@ -217,6 +217,10 @@ def wrote_small(op: Op, ufunc: numpy.ufunc, target: Tensor, other: Any) -> bool:
     except ValueError:  # of another shape; nothing is written
         return False
     return True
+
+
+FEW = 16_384
+"""Up to so many elements, no kernel is faster than NumPy."""
 
 
 def wrote_directly(
@@ -257,17 +261,20 @@ def wrote_directly(
 
 
 def copied_directly(target: Tensor, source: Tensor) -> bool:
-    """Write `target[...] = source` in one pass, if that is a plain write of equal layouts."""
+    """Write `target[...] = source` in one pass, if that is a plain write of equal dtypes."""
     modes = current()
     if not is_plain_target(target, modes) or source.__class__ not in PLAIN_TENSORS:
         return False
     array, values = target._array, source._array
     if values.__class__ is not ndarray or (source._node is not None and modes is DEFAULT):
         return False
-    if values.dtype is not array.dtype or values.shape != array.shape or not array.flags.writeable:
+    if values.dtype is not array.dtype or values.ndim > array.ndim:
         return False
     if array.size < COPY_INTO.min_size or not copied(array, values):
-        array[...] = values
+        try:
+            array[...] = values
+        except ValueError:  # of another shape, or read-only; nothing is written
+            return False
     return True
 
 

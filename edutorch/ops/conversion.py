@@ -273,7 +273,7 @@ def with_direct_copy(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(general)
     def copy_(input: Tensor, *args: Any, **named: Any) -> Tensor:
-        if named or len(args) != 1 or not copied_directly(input, args[0]):
+        if named or len(args) != 1 or not copied_directly(input, *args):
             return general(input, *args, **named)
         part = None if input._array.base is None else input._array
         (input._writes or writes_of(input)).bump(None, part)

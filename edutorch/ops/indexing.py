@@ -211,7 +211,9 @@ def getitem(xp: Namespace, input: Array, index: Index) -> Array:
                 y = input[index]
                 return input[(*index, ...)] if isinstance(y, np.generic) else y
         if input.__class__ is np.ndarray and is_arrays(index):
-            y = take_at(input, index)
+            # Several arrays are left to NumPy: a kernel takes as long.
+            several = cls is tuple and len(index) > 1
+            y = input[index] if several else take_at(input, index)
             if y.__class__ is np.ndarray:
                 return y
         part, rest = apply_integers(input, index)

@@ -228,18 +228,13 @@ def from_numpy(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     return array.view(Shared)
 
 
-def cpu_random() -> Any:
-    """Return the default generator of the CPU, from which arrays are drawn."""
-    generator = random._GENERATORS.get("cpu") or random.default_generator(backends.CPU)
-    return generator.random
-
-
 def draw(distribution: str, size: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     """Return samples of the default generator."""
     shape = None if dtype is not None else plain_shape(size)
     if shape is None:
         return None
-    return getattr(cpu_random(), distribution)(tuple(shape), dtypes._default.numpy)
+    generator = random._GENERATORS.get("cpu") or random.default_generator(backends.CPU)
+    return getattr(generator.random, distribution)(tuple(shape), dtypes._default.numpy)
 
 
 @plain(random.rand)
@@ -257,4 +252,7 @@ def randperm(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     if len(args) != 1 or dtype is not None or args[0].__class__ is not int:
         return None
     (count,) = args
-    return cpu_random().permutation(count) if 0 <= count <= creation.LARGE else None
+    if not 0 <= count <= creation.LARGE:
+        return None
+    generator = random._GENERATORS.get("cpu") or random.default_generator(backends.CPU)
+    return generator.random.permutation(count)
