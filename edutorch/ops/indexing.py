@@ -100,9 +100,11 @@ def is_view_index(index: Index) -> bool:
         return False
     for part in index:
         if part.__class__ is slice:
-            if part.start.__class__ not in BOUNDS or part.stop.__class__ not in BOUNDS:
+            start, stop, step = part.start, part.stop, part.step
+            if start is not None and start.__class__ is not int:
                 return False
-            step = part.step
+            if stop is not None and stop.__class__ is not int:
+                return False
             if step is not None and (step.__class__ is not int or step <= 0):
                 return False
         elif part.__class__ is not int and part is not None and part is not ...:

@@ -145,9 +145,7 @@ def scatter_lines(start, stop, addresses, lengths, steps, adds, like):
     is_slices = index_steps[2] == 0 and source_steps[2] == size
     line, last = lines * start // SHARES, lines * stop // SHARES
     while line < last:
-        i, j = line, 0
-        if inner > 1:
-            i, j = line // inner, line % inner
+        i, j = (line, 0) if inner == 1 else (line // inner, line % inner)
         width = min(inner - j, last - line)
         offset = (i * n * inner + j) * size
         block = y + offset
