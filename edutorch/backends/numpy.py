@@ -235,6 +235,12 @@ MASK_TYPE = np.dtype(bool)
 """The dtype of a mask."""
 
 
+def undispatched(name: str) -> Any:
+    """Return a function of NumPy that does not look for `__array_function__`, 0.2 µs faster."""
+    function = getattr(np, name)
+    return getattr(function, "_implementation", function)
+
+
 def broadcast_strides(array: np.ndarray, shape: tuple[int, ...]) -> list[int] | None:
     """Return the strides of an array that is expanded to a shape, or None if it does not fit."""
     missing = len(shape) - array.ndim

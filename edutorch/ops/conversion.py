@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +21,11 @@ from ..core.storage import (
     memory_order,
     preserve_format,
 )
-from ..core.tensor import Tensor, array_of
+from ..core.tensor import Tensor, array_of, writes_of
 from ..core.tensor_methods import (
     alias_with_history,
     copied_directly,
     is_plain_write,
-    note_write,
     overwrite,
     refuse_leaf,
     write,
@@ -72,8 +70,10 @@ def convert_dtype(xp: Namespace, input: Array, dtype: dtypes.dtype) -> Array:
     >>> convert_dtype(tensor([1.7]), int64)
     tensor([1])
     """
-    array_type = dtypes.array_type(dtype)
-    return prepare_cast(input, array_type).astype(array_type)
+    array_type = dtype.numpy if dtype.__class__ is dtypes.dtype else dtypes.array_type(dtype)
+    if array_type.itemsize == 1:  # float8, perhaps
+        input = prepare_cast(input, array_type)
+    return input.astype(array_type)
 
 
 # The engine converts each gradient to the dtype of its tensor.
@@ -159,9 +159,12 @@ def _add_conversion_method(name: str, dtype: dtypes.dtype) -> None:
     def method(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
         return to(self, dtype, memory_format=memory_format)
 
+    def direct(self: Tensor) -> Tensor:
+        return self if self._array.dtype == dtype.numpy else convert_dtype(self, dtype)
+
     method.__name__ = name
     method.__doc__ = f"The elements as {dtype.name}."
-    setattr(Tensor, name, ask_overrides(method))
+    setattr(Tensor, name, ask_overrides(method, direct))
 
 
 for _name, _kind in {
@@ -270,9 +273,10 @@ def with_direct_copy(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(general)
     def copy_(input: Tensor, *args: Any, **named: Any) -> Tensor:
-        if named or len(args) != 1 or not copied_directly(input, args[0]):
+        if named or len(args) != 1 or not copied_directly(input, *args):
             return general(input, *args, **named)
-        note_write(input, sys._getframe(1))
+        part = None if input._array.base is None else input._array
+        (input._writes or writes_of(input)).bump(None, part)
         return input
 
     return copy_

@@ -146,7 +146,7 @@ def eye(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     (size,) = args
     if size <= 0 or size * size > creation.LARGE:
         return None
-    array = zeros((size, size), dtype)
+    array = make_full(np, (size, size), 0, dtype or dtypes._default.numpy)
     array.reshape(-1)[:: size + 1] = 1
     return array
 
@@ -174,7 +174,7 @@ def linspace(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     if step == 0 or not math.isfinite(distance):
         return None
     if steps >= LINSPACE.min_size:
-        made = LINSPACE(start, step, end, steps, dtypes._default.numpy)
+        made = (LINSPACE.run or LINSPACE)(start, step, end, steps, dtypes._default.numpy)
         if made is not None:
             return made
     # As `numpy.linspace` does, without the search for a type.
@@ -196,8 +196,10 @@ def plain_array(args: Sequence[Any]) -> Array | None:
 
 @plain(creation.zeros_like, asks_device=False)
 def zeros_like(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
-    array = plain_array(args)
-    if array is None:
+    if len(args) != 1 or args[0].__class__ not in PLAIN_TENSORS:
+        return None
+    array = args[0]._array
+    if array.__class__ is not np.ndarray or not array.flags.c_contiguous:
         return None
     if array.size < FILL.min_size:
         return np.zeros(array.shape, dtype or array.dtype)
@@ -228,18 +230,13 @@ def from_numpy(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     return array.view(Shared)
 
 
-def cpu_random() -> Any:
-    """Return the default generator of the CPU, from which arrays are drawn."""
-    generator = random._GENERATORS.get("cpu") or random.default_generator(backends.CPU)
-    return generator.random
-
-
 def draw(distribution: str, size: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     """Return samples of the default generator."""
     shape = None if dtype is not None else plain_shape(size)
     if shape is None:
         return None
-    return getattr(cpu_random(), distribution)(tuple(shape), dtypes._default.numpy)
+    generator = random._GENERATORS.get("cpu") or random.default_generator(backends.CPU)
+    return getattr(generator.random, distribution)(tuple(shape), dtypes._default.numpy)
 
 
 @plain(random.rand)
@@ -257,4 +254,7 @@ def randperm(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     if len(args) != 1 or dtype is not None or args[0].__class__ is not int:
         return None
     (count,) = args
-    return cpu_random().permutation(count) if 0 <= count <= creation.LARGE else None
+    if not 0 <= count <= creation.LARGE:
+        return None
+    generator = random._GENERATORS.get("cpu") or random.default_generator(backends.CPU)
+    return generator.random.permutation(count)

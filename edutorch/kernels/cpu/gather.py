@@ -37,6 +37,9 @@ from .work_queue import claim_range
 __all__ = ["gather_along"]
 
 Run = Callable[..., Any]
+LONG = 1024
+"""From so many elements on, a second pass over an index takes longer than a test of each."""
+
 CHUNK = 4096
 """Indices are divided in units of so many elements."""
 
@@ -71,12 +74,20 @@ def gather_units(start, stop, addresses, lengths, like):
                 out[k] = block[chosen[k]]
         return True
     for unit in range(units * start // SHARES, units * stop // SHARES):
-        i, first = unit // chunks, unit % chunks * CHUNK
+        i, first = unit, 0
+        if chunks > 1:
+            i, first = unit // chunks, unit % chunks * CHUNK
         length = np.uint64(min(CHUNK, count - first))
         block = pointer(x + i * n * inner * size, like)
         out = pointer(y + (i * count + first) * size, like)
         chosen = pointer(index + (i * count + first) * 8, np.empty(0, np.uint64))
-        if not is_in_range(chosen, length, n):
+        if inner == 1 and length > LONG:  # the index is read once
+            for k in range(length):
+                at = chosen[k]
+                if at >= np.uint64(n):
+                    return False
+                out[k] = block[at]
+        elif not is_in_range(chosen, length, n):
             is_valid = False
         elif inner == 1:
             for k in range(length):

@@ -113,7 +113,7 @@ def chunk_positions(mask: np.ndarray) -> tuple[int, np.ndarray, int]:
     return chunks, positions, int(positions[-1])
 
 
-@numpy.TAKE_MASKED.kernel("cpu", min_size=512)
+@numpy.TAKE_MASKED.kernel("cpu", min_size=4096)
 def take_masked() -> Run:
     """Make `array[mask]`."""
     count_kernel()
@@ -132,7 +132,7 @@ def take_masked() -> Run:
     return run
 
 
-@numpy.PUT_MASKED.kernel("cpu", min_size=512)
+@numpy.PUT_MASKED.kernel("cpu", min_size=4096)
 def put_masked() -> Run:
     """Make `array[mask] = values` for values that share no memory with it; returns the array."""
     count_kernel()

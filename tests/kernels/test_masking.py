@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
-from edutorch.kernels.cpu.masks import put_masked, take_masked
+from edutorch.kernels.cpu.masking import put_masked, take_masked
 
 TAKE, PUT = take_masked(), put_masked()
 
