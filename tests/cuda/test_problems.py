@@ -1,5 +1,6 @@
 """What is wrong with a machine, in one sentence with what to do."""
 
+import importlib.metadata
 import sys
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ def installed(monkeypatch):
 
     def pretend(*names):
         packages = [SimpleNamespace(metadata={"Name": name}) for name in names]
-        monkeypatch.setattr(cuda_problems.importlib.metadata, "distributions", lambda: packages)
+        monkeypatch.setattr(importlib.metadata, "distributions", lambda: packages)
 
     return pretend
 

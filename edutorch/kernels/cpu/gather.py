@@ -54,6 +54,24 @@ def is_in_range(chosen, count, n):
 
 
 @njit
+def gather_short_rows(rows, addresses, lengths, like):
+    """Gather the elements of a range of rows, whose indices are checked at once."""
+    x, index, y = addresses
+    n, count = lengths
+    size, row, last = like.itemsize, rows[0], rows[1]
+    words = pointer(index + row * count * 8, np.empty(0, np.uint64))
+    if not is_in_range(words, (last - row) * count, n):
+        return False
+    for i in range(row, last):
+        block = pointer(x + i * n * size, like)
+        out = pointer(y + i * count * size, like)
+        chosen = pointer(index + i * count * 8, np.empty(0, np.uint64))
+        for k in range(np.uint64(count)):
+            out[k] = block[chosen[k]]
+    return True
+
+
+@njit
 def gather_units(start, stop, addresses, lengths, like):
     """y[i, k, j] = x[i, index[i, k, j], j]; return whether all indices are in range."""
     x, index, y = addresses
@@ -61,18 +79,9 @@ def gather_units(start, stop, addresses, lengths, like):
     count, size, is_valid = m * inner, like.itemsize, True
     chunks = (count + CHUNK - 1) // CHUNK
     units = outer * chunks
-    if chunks == 1 and inner == 1:  # short rows: their indices are checked at once
-        row, last = outer * start // SHARES, outer * stop // SHARES
-        words = pointer(index + row * count * 8, np.empty(0, np.uint64))
-        if not is_in_range(words, (last - row) * count, n):
-            return False
-        for i in range(row, last):
-            block = pointer(x + i * n * size, like)
-            out = pointer(y + i * count * size, like)
-            chosen = pointer(index + i * count * 8, np.empty(0, np.uint64))
-            for k in range(np.uint64(count)):
-                out[k] = block[chosen[k]]
-        return True
+    if chunks == 1 and inner == 1:
+        rows = outer * start // SHARES, outer * stop // SHARES
+        return gather_short_rows(rows, addresses, (n, count), like)
     for unit in range(units * start // SHARES, units * stop // SHARES):
         i, first = unit, 0
         if chunks > 1:
