@@ -73,6 +73,7 @@ def by(way):
         for name in ("MIN_PRODUCTS_BLAS", "MIN_PRODUCTS_TILED", "MIN_PRODUCTS_TRANSPOSED"):
             patch.setattr(products, name, 0)
         patch.setattr(parts, "MIN_WORK_PER_THREAD", 1)
+        patch.setattr(parts, "MIN_PARALLEL", 2)
         patch.setattr(products, "prefers_tiles", lambda *sizes: way == "tiles")
         yield
 

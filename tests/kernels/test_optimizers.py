@@ -115,6 +115,7 @@ def test_any_parameters(data):
         patch.setattr(fused, "MIN_FUSED_SIZE", 0)
         patch.setattr(fused, "SMALL_GRADIENT_SIZE", data.draw(st.sampled_from([0, 1000])))
         patch.setattr(parallel, "MIN_WORK_PER_THREAD", data.draw(st.sampled_from([1, 10, 1000])))
+        patch.setattr(parallel, "MIN_PARALLEL", 2 * parallel.MIN_WORK_PER_THREAD)
         fast = trained(name, given_settings, shapes, dtype, steps=3)
     with reference_only():
         assert trained(name, given_settings, shapes, dtype, steps=3) == fast

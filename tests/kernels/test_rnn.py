@@ -181,6 +181,7 @@ def test_several_threads_give_the_same(kernels, monkeypatch):
     one = kernels["gru_sequence"](x, h, weight / 8)
     monkeypatch.setattr(edutorch.settings.State, "threads", 3)
     monkeypatch.setattr("edutorch.kernels.cpu.parallel.MIN_WORK_PER_THREAD", 1)
+    monkeypatch.setattr("edutorch.kernels.cpu.parallel.MIN_PARALLEL", 2)
     close(kernels["gru_sequence"](x, h, weight / 8), one, np.float32)
 
 
