@@ -411,18 +411,19 @@ def group_norm(
     >>> nn.functional.group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
     tensor([[-1.,  1.]])
     """
-    if input.ndim < 2 or num_groups <= 0:
+    shape = input._array.shape
+    if len(shape) < 2 or num_groups <= 0:
         raise ShapeError(
             "group_norm", "needs an input (n, c, …) and a positive number of groups",
             {"input": tuple(input.shape), "num_groups": num_groups},
         )  # fmt: skip
-    c = input.shape[1]
+    c = shape[1]
     if c % num_groups:
         raise ShapeError(
             "group_norm", f"{c} channels cannot be cut into {num_groups} groups",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    if input.numel() == num_groups == input.shape[0] * num_groups:
+    if shape[0] == 1 and math.prod(shape) == num_groups:
         raise ShapeValueError(
             "group_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "a single number less its mean is 0",
