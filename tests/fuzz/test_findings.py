@@ -378,12 +378,17 @@ def test_the_slopes_of_an_angle_do_not_square():
 def test_every_method_is_under_autocast_as_its_function_is():
     """Those of nn and of signals were attached later: `x.prelu(w)` kept float16."""
     from edutorch.amp.lists import POLICIES
+    from edutorch.core.composed import composition_of
 
     for name in {name for policies in POLICIES.values() for name in policies}:
         method = vars(edutorch.Tensor).get(name)
         if method is None or hasattr(method, "op") or not hasattr(method, "__wrapped__"):
             continue
-        assert method.__globals__["__name__"] == "edutorch.amp.lists", name
+        composition = composition_of(method)
+        if composition is not None:
+            assert composition.autocasts, name
+        else:
+            assert method.__globals__["__name__"] == "edutorch.amp.lists", name
     x, w = edutorch.ones(2, 2, dtype=edutorch.float16), edutorch.ones(2, dtype=edutorch.float16)
     with edutorch.autocast("cpu", dtype=edutorch.bfloat16):
         assert x.prelu(w).dtype is edutorch.bfloat16

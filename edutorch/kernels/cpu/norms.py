@@ -35,7 +35,7 @@ from .jit import (
     contiguous_gradient,
     use_wide_vectors,
 )
-from .parallel import parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .row_reduce import BLOCK, REORDERED, dot_centered, sum_squared_deviations, total
 from .work_queue import claim_range
 
@@ -267,12 +267,12 @@ def run_layer_norm(
     weight_and_bias = parameter_rows(input, weight, bias, n)
     if weight_and_bias is None:
         return None
-    y = np.empty_like(input)
-    table = as_rows_of(input, n)
-    parallel_for(
-        layer_norm_kernel(), len(table), table, *weight_and_bias, centered, eps,
-        as_rows_of(y, n), work=y.size,
-    )  # fmt: skip
+    y, table = np.empty(input.shape, input.dtype), as_rows_of(input, n)
+    arguments = table, *weight_and_bias, centered, eps, as_rows_of(y, n)
+    if y.size < MIN_PARALLEL:
+        layer_norm_kernel()(0, len(table), *arguments)
+    else:
+        parallel_for(layer_norm_kernel(), len(table), *arguments, work=y.size)
     return y
 
 
