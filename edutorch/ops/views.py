@@ -208,7 +208,8 @@ def expand(xp: Namespace, input: Array, size: Sequence[int]) -> Array:
             for axis, n in enumerate(size)
         ]
     try:
-        return backends.of(input).broadcast_to(input, tuple(size))
+        backend = backends.CPU if input.__class__ is np.ndarray else backends.of(input)
+        return backend.broadcast_to(input, tuple(size))
     except ValueError:
         raise ShapeError(
             "expand",
