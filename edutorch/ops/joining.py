@@ -121,20 +121,21 @@ def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
         raise ValueError("expected a non-empty list of Tensors")
     first = tensors[0]
     shape = first.shape
-    for tensor in tensors:
-        if tensor.shape != shape:
-            check_same_shape("stack", tensors, None)
-    if first.__class__ is not ndarray:
-        return xp.stack(tensors, axis=dim)
     axis = dim if dim.__class__ is int and 0 <= dim < len(shape) else None
     if axis is None:
         axis = normal_dim("stack", dim, len(shape) + 1)
-    before = (slice(None),) * axis
-    if first.size >= CONCATENATE.min_size:
+    before: Any = (slice(None),) * axis
+    if first.__class__ is not ndarray or first.size >= CONCATENATE.min_size:
+        check_same_shape("stack", tensors, None)
+        if first.__class__ is not ndarray:
+            return xp.stack(tensors, axis=axis)
         before = (*before, None)
         return concatenate(xp, [tensor[before] for tensor in tensors], axis)
-    y = empty((*shape[:axis], len(tensors), *shape[axis:]), first.dtype)
+    size = (*shape[:axis], len(tensors), *shape[axis:]) if axis else (len(tensors), *shape)
+    y = empty(size, first.dtype)
     for position, tensor in enumerate(tensors):
+        if tensor.shape != shape:
+            check_same_shape("stack", tensors, None)
         y[(*before, position) if before else position] = tensor
     return y
 

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number, put_at
+from ..backends.numpy import (
+    PUT_MASKED,
+    Array,
+    ArrayOrTensor,
+    Namespace,
+    Number,
+    put_at,
+    undispatched,
+)
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
 from ..core.shapes import broadcast_shapes
@@ -70,19 +78,23 @@ def masked_scatter(xp: Namespace, input: Array, mask: Index, source: Array) -> A
             shape = broadcast_shapes(input.shape, mask.shape)
         except ShapeError:
             rows = {"input": input.shape, "mask": mask.shape}
-            raise ShapeError("masked_scatter", "input and mask do not broadcast", rows) from None
+            raise ShapeError("masked_scatter", "the mask does not fit the input", rows) from None
         input, mask = xp.broadcast_to(input, shape), xp.broadcast_to(mask, shape)
     values, backend = source.reshape(-1), backends.of(input)
     count = len(values)
     if backend.has_elements and not backend.level:
-        count = int(xp.count_nonzero(mask))
+        on_host = mask.__class__ is np.ndarray
+        count = int(count_nonzero(mask) if on_host else xp.count_nonzero(mask))
         if count > len(values):
             text = f"the mask is true {count} times, more often than source has numbers"
             rows = {"mask": mask.shape, "source": source.shape}
             raise ShapeError("masked_scatter", text, rows)
     if input.__class__ is np.ndarray:
         y = input.copy()
-        put_at(y, mask, values[:count])
+        if count and y.size < PUT_MASKED.min_size:
+            place(y, mask, values)
+        else:
+            put_at(y, mask, values[:count])
         return y
     if not len(values):
         return input.copy()
@@ -91,6 +103,8 @@ def masked_scatter(xp: Namespace, input: Array, mask: Index, source: Array) -> A
     taken = xp.take(values, xp.clip(positions, 0, len(values) - 1)).reshape(mask.shape)
     return xp.where(mask, taken, input)
 
+
+count_nonzero, place = undispatched("count_nonzero"), undispatched("place")
 
 masked_scatter.vjp(
     input=lambda g, mask: masked_fill(g, mask, 0),

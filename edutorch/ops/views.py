@@ -285,13 +285,15 @@ def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: int = 0, dim2: 
     >>> diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
-    ndim = input.ndim
-    if not (dim1.__class__ is dim2.__class__ is int and 0 <= dim1 < ndim > dim2 >= 0):
-        dim1, dim2 = normal_dim("diagonal", dim1, ndim), normal_dim("diagonal", dim2, ndim)
-    if input.__class__ is np.ndarray:
-        y = input.diagonal(offset, dim1, dim2)
-        y.setflags(input.flags.writeable)  # NumPy returns it read-only
-        return y
+    if input.__class__ is np.ndarray and dim1.__class__ is dim2.__class__ is int:
+        try:
+            y = input.diagonal(offset, dim1, dim2)
+        except ValueError:  # there is no such dim, which the next line says
+            pass
+        else:
+            y.setflags(input.flags.writeable)  # NumPy returns it read-only
+            return y
+    dim1, dim2 = normal_dim("diagonal", dim1, input.ndim), normal_dim("diagonal", dim2, input.ndim)
     return backends.of(input).diagonal(input, offset, dim1, dim2)
 
 

@@ -342,6 +342,19 @@ def add_back(key: str) -> Run:
     return run
 
 
+@gather_scatter.index_select.kernel("cpu", "input", min_size=64)
+def index_select_input() -> Run:
+    """Make the rule of `index_select`: each slice of the gradient added where it was picked."""
+    scatter_kernel()
+
+    def run(g: Array, shape: tuple[int, ...], dim: int, index: Any) -> np.ndarray | None:
+        if g.ndim != len(shape):
+            return None
+        return scatter_along(np.zeros(shape, g.dtype), dim, index, g, ADD, True)
+
+    return run
+
+
 @sorting.minmax_dim.kernel("cpu", "input", min_size=32)
 def minmax_input() -> Run:
     """Make the rule of `max` and `min` along an axis."""

@@ -133,14 +133,14 @@ def embedding(
     tensor([[2.],
             [1.]])
     """
-    if weight.ndim != 2:
+    if weight._array.ndim != 2:
         shape = {"weight": tuple(weight.shape)}
         raise ShapeError("embedding", "'weight' must be 2-D: a row for each number", shape)
     if max_norm is not None:
         renormalize_rows(weight, input, max_norm, norm_type)
     try:
         padding_row = None if padding_idx is None else resolve_padding_idx(weight, padding_idx)
-        is_vector = input.ndim == 1
+        is_vector = input._array.ndim == 1
         indices = input if is_vector else reshape(input, (-1,))
         result = select_rows(weight, indices, scale_grad_by_freq, sparse, padding_row)
     except (DimError, DTypeError) as error:
