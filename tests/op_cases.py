@@ -289,6 +289,10 @@ CASES["index_put"] += [case | {"accumulate": True} for case in PUTS]
 CASES["masked_fill"] = [{"input": A, "mask": B > 0, "value": 5.0}]
 CASES["masked_fill"] += [{"input": A, "mask": mask(True, False, True), "value": -1}]
 CASES["masked_fill"] += [{"input": A, "mask": mask(True, False, True), "value": some()}]
+CASES["masked_scatter"] = [
+    {"input": A, "mask": B > 0, "source": some(2, 4, seed=1)},
+    {"input": A, "mask": mask(True, False, True), "source": some(4, seed=1)},
+]
 CASES["fill"] = [{"input": A, "value": 2.5}, {"input": A, "value": some(seed=1)}]
 CASES["copy"] = [{"input": A, "src": B}]
 

@@ -15,8 +15,9 @@ from .kernel_registry import slot
 from .philox_numpy import NumpyRandom
 
 ADD_AT = slot("ADD_AT")
-FILL, COUNT_UP = slot("FILL"), slot("COUNT_UP")
+FILL, COUNT_UP, LINSPACE = slot("FILL"), slot("COUNT_UP"), slot("LINSPACE")
 TAKE_AT, COPY = slot("TAKE_AT"), slot("COPY")
+TAKE_MASKED, PUT_MASKED = slot("TAKE_MASKED"), slot("PUT_MASKED")
 ROW_STATISTICS = slot("ROW_STATISTICS")
 COPY_INTO = slot("COPY_INTO")
 
@@ -206,9 +207,38 @@ def make_range(count: int) -> Any:
 def take_at(array: Array, index: Any) -> Any:
     """Return `array[index]`, an index with arrays in it."""
     taken = None
-    if array.__class__ is np.ndarray and array.size >= TAKE_AT.min_size:
-        taken = TAKE_AT(array, index)
+    if array.__class__ is np.ndarray:
+        if index.__class__ is np.ndarray and index.dtype is MASK_TYPE:
+            if array.size >= TAKE_MASKED.min_size:
+                taken = TAKE_MASKED(array, index)
+        elif array.size >= TAKE_AT.min_size:
+            taken = TAKE_AT(array, index)
     return array[index] if taken is None else taken
+
+
+def put_at(array: Array, index: Any, values: Array) -> None:
+    """Do `array[index] = values`, which shares no memory with the array."""
+    if index.__class__ is tuple and len(index) == 1:
+        (index,) = index
+    if (
+        index.__class__ is np.ndarray
+        and index.dtype is MASK_TYPE
+        and array.__class__ is np.ndarray
+        and array.size >= PUT_MASKED.min_size
+        and PUT_MASKED(array, index, values) is not None
+    ):
+        return
+    array[index] = values
+
+
+MASK_TYPE = np.dtype(bool)
+"""The dtype of a mask."""
+
+
+def undispatched(name: str) -> Any:
+    """Return a function of NumPy that does not look for `__array_function__`, 0.2 µs faster."""
+    function = getattr(np, name)
+    return getattr(function, "_implementation", function)
 
 
 def broadcast_strides(array: np.ndarray, shape: tuple[int, ...]) -> list[int] | None:

@@ -216,9 +216,10 @@ class NumpyRandom(PhiloxRandom):
         return y.reshape(shape)
 
     def permutation(self, n: int) -> np.ndarray:
-        is_worthwhile = PERMUTATION.min_size <= n <= MAX_BUCKETS
-        run = kernel_of(PERMUTATION, n) if is_worthwhile else None
-        return super().permutation(n) if run is None else run(self.reserve, n)
+        run = PERMUTATION.run or kernel_of(PERMUTATION, n)
+        if run is None or n > MAX_BUCKETS:
+            return super().permutation(n)
+        return run(self.reserve, n)
 
     def sort_keys(self, n: int, low: int) -> np.ndarray:
         run = kernel_of(SORT_KEYS, n)

@@ -302,16 +302,21 @@ def with_aliases(function: F) -> F:
     return compose(function, aliases=True) if {*names} & {*ALIASES.values()} else function
 
 
-def ask_overrides(method: F) -> F:
+def ask_overrides(method: F, direct: Callable[[Tensor], Any] | None = None) -> F:
     """Make a method call `__torch_function__` with itself, as an op does.
 
     A class that knows only ops calls the method's attribute `composed` there.
 
     torchvision's images, masks and boxes keep their class in `Tensor.to`, and lose it in other ops.
+
+    Args:
+        direct: the method of ordinary tensors without further arguments.
     """
 
     @functools.wraps(method)
     def asking(self: Tensor, *args: Any, **named: Any) -> Any:
+        if direct is not None and self.__class__ in PLAIN_TENSORS and not args and not named:
+            return direct(self)
         for operand in (self, *args):
             if isinstance(operand, Tensor) and operand.__class__ not in PLAIN_TENSORS:
                 if overrides := find_overrides((self, *args)):

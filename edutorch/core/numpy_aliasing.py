@@ -145,14 +145,20 @@ def copy_mutable(value: Any) -> Any:
 
     A tensor is saved itself: where it was written to, backward says so (`refuse_stale_index`).
     """
-    if value.__class__ in UNCHANGING:
+    cls = value.__class__
+    if cls in UNCHANGING:
         return value
-    if value.__class__ is np.ndarray:
+    if cls is np.ndarray:
         return value.copy()
-    if value.__class__ is tuple or value.__class__ is list:
-        if value.__class__ is tuple and UNCHANGING.issuperset(map(type, value)):
-            return value
-        return tuple([copy_mutable(item) for item in value])
+    if cls is tuple or cls is list:
+        for part in value:
+            if part.__class__ not in UNCHANGING:
+                break
+        else:
+            return tuple(value)
+        return tuple(
+            [part.copy() if part.__class__ is np.ndarray else copy_mutable(part) for part in value]
+        )
     if isinstance(value, Tensor):
         array = value._array
         if array.__class__ is np.ndarray and value._writes.__class__ is not InferenceVersionCounter:

@@ -50,7 +50,7 @@ from .fast import call_codegen
 from .fast.backward_codegen import backward_source
 from .fast.device_kernels import rule_on_device
 from .fast.inlining import expression_of, free_names
-from .numpy_aliasing import copy_mutable
+from .numpy_aliasing import UNCHANGING, copy_mutable
 from .precision import accumulate_in_float32, widen, widens
 from .promotion import choose_backend
 from .registry import REGISTRY
@@ -400,10 +400,10 @@ class Op:
             "new": partial(object.__new__, Tensor), "clock": versions.clock,
             "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain, "reduced_dims": reduced_dims,
             "keepdim_shape": keepdim_shape, "attach_view": attach_view, "check_flag": check_flag,
-            "as_int": as_int, "missing": missing,
+            "as_int": as_int, "missing": missing, "capture_rule": capture_rule,
             "unknown_keyword": unknown_setting, "restore_result": restore_result,
             "second_backward": versions.second_backward, "stale_value": versions.stale_value,
-            "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
+            "copy_mutable": copy_mutable, "UNCHANGING": UNCHANGING, "KERNEL": self.slot,
             "rule_on_device": rule_on_device, "refuse_stale_index": versions.refuse_stale_index,
             "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen, "widens": widens,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,8 @@ from numpy import ndarray
 
 from .. import backends, dtypes
 from ..backends.numpy import COPY_INTO, Array
-from ..errors import CodeLocation, DTypeError, GradientError, ShapeError
-from ..modes import DEFAULT, NO_GRAD, current, override_modes
+from ..errors import DTypeError, GradientError, ShapeError
+from ..modes import DEFAULT, NO_GRAD, Modes, current, override_modes
 from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
 from .autograd.multi_output import refuse_write_into_view
@@ -62,8 +61,8 @@ COMMUTATIVE = {"add", "mul"}
 
 # Ops beyond the elementwise ones whose result can replace their input.
 IN_PLACE = {
-    "masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put",
-    "scatter_reduce", "tril", "triu", "cumsum", "cumprod",
+    "masked_fill", "masked_scatter", "scatter", "scatter_add", "index_add", "index_copy",
+    "index_fill", "index_put", "scatter_reduce", "tril", "triu", "cumsum", "cumprod",
 }  # fmt: skip
 
 # Methods that take their sizes as separate arguments: x.permute(2, 0, 1), x.permute((2, 0, 1)).
@@ -152,10 +151,14 @@ def in_place(op: Op) -> Callable[..., Tensor]:
     ufunc = UFUNCS.get(op.name)
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not kwargs and (
+            (ufunc is not None and len(args) == 1 and wrote_small(ufunc, self, args[0]))
+            or wrote_directly(op, ufunc, self, args)
+        ):
+            part = None if self._array.base is None else self._array
+            (self._writes or writes_of(self)).bump(None, part)
+            return self
         if is_plain_write(self, (*args, *kwargs.values()) if kwargs else args):
-            if not kwargs and wrote_directly(op, ufunc, self, args):
-                self._bump(location_of(sys._getframe(1)))
-                return self
             result = op.function(self, *args, **kwargs)._array
             have = self._array
             if result.shape == have.shape and result.dtype is have.dtype:
@@ -193,13 +196,40 @@ LARGE = 1e38
 WRITTEN_DIRECTLY = {numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)}
 
 
+def wrote_small(ufunc: numpy.ufunc, target: Tensor, other: Any) -> bool:
+    """Do what `wrote_directly` does with few elements of two tensors, in half its time."""
+    if target.__class__ not in PLAIN_TENSORS or other.__class__ not in PLAIN_TENSORS:
+        return False
+    array, values, modes = target._array, other._array, current()
+    if modes is DEFAULT:
+        if target._node is not None or target._base is not None or other._node is not None:
+            return False
+    elif modes is not NO_GRAD:
+        return False
+    if array.__class__ is not ndarray or values.__class__ is not ndarray:
+        return False
+    if array.size > FEW or array.dtype is not values.dtype:
+        return False
+    if array.dtype not in WRITTEN_DIRECTLY or not array.flags.carray:
+        return False
+    try:
+        ufunc(array, values, array)
+    except ValueError:  # of another shape; nothing is written
+        return False
+    return True
+
+
+FEW = 16_384
+"""Up to so many elements, no kernel is faster than NumPy."""
+
+
 def wrote_directly(
     op: Op, ufunc: numpy.ufunc | None, target: Tensor, args: tuple[Any, ...]
 ) -> bool:
-    """Write `target = op(target, …)` in one pass, if the result surely fits.
-
-    The write is a plain one: see `is_plain_write`.
-    """
+    """Write `target = op(target, …)` in one pass, if that is a plain write and surely fits."""
+    modes = current()
+    if not is_plain_target(target, modes):
+        return False
     array = target._array
     flags = array.flags
     # Elements of memory without gaps have a location each; those of other views may share one.
@@ -208,10 +238,10 @@ def wrote_directly(
     others = []
     for other in args:
         if other.__class__ in PLAIN_TENSORS:
+            if other._node is not None and modes is DEFAULT:
+                return False
             other = other._array
             if other.__class__ is not ndarray or other.dtype is not array.dtype:
-                return False
-            if other.shape != array.shape and not broadcasts_to(other.shape, array.shape):
                 return False
         elif other.__class__ not in NUMBER_TYPES or not abs(other) < LARGE:
             return False
@@ -221,27 +251,51 @@ def wrote_directly(
         if slot.run is None:
             slot.request()
         into = getattr(slot.run, "into", None)
-        if into is not None and into(array, others):
+        may_write = into is not None and all(fits_into(other, array) for other in others)
+        if may_write and into(array, others):
             return True
-    if ufunc is None or len(others) != 1:
+    if ufunc is None or len(others) != 1 or not fits_into(others[0], array):
         return False
     ufunc(array, others[0], array)
     return True
 
 
-def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Return True if an array of a shape can be expanded to another one."""
+def copied_directly(target: Tensor, source: Tensor) -> bool:
+    """Write `target[...] = source` in one pass, if that is a plain write of equal dtypes."""
+    modes = current()
+    if not is_plain_target(target, modes) or source.__class__ not in PLAIN_TENSORS:
+        return False
+    array, values = target._array, source._array
+    if values.__class__ is not ndarray or (source._node is not None and modes is DEFAULT):
+        return False
+    if values.dtype is not array.dtype or values.ndim > array.ndim:
+        return False
+    if array.size < COPY_INTO.min_size or not copied(array, values):
+        try:
+            array[...] = values
+        except ValueError:  # of another shape, or read-only; nothing is written
+            return False
+    return True
+
+
+def is_plain_target(target: Tensor, modes: Modes) -> bool:
+    """Return True if a write into a tensor changes only its elements: it has no history."""
+    if target.__class__ not in PLAIN_TENSORS or target._array.__class__ is not ndarray:
+        return False
+    if modes is DEFAULT:
+        return target._node is None and target._base is None
+    return modes is NO_GRAD
+
+
+def fits_into(operand: Any, array: Array) -> bool:
+    """Return True for a number, and for an array that can be expanded to the shape of another."""
+    if operand.__class__ is not ndarray or operand.shape == array.shape:
+        return True
+    shape, target = operand.shape, array.shape
     sizes = target[len(target) - len(shape) :]
     return len(shape) <= len(target) and all(
         size in (1, wanted) for size, wanted in zip(shape, sizes, strict=True)
     )
-
-
-def location_of(frame: Any) -> CodeLocation | None:
-    """Return the location of a call that is the user's; None if it is one of edutorch's."""
-    if frame.f_globals.get("__name__", "").startswith("edutorch."):
-        return None
-    return frame.f_code, frame.f_lasti
 
 
 NUMBER_TYPES = {int, float}
@@ -251,12 +305,7 @@ SIMPLE = {int, float, bool, str, type(None)}
 def is_plain_write(target: Tensor, others: Iterable[Any]) -> bool:
     """Return True if a write changes only elements: the usual modes, and no recorded history."""
     modes = current()
-    if target._array.__class__ is not ndarray or target.__class__ not in PLAIN_TENSORS:
-        return False
-    if modes is DEFAULT:
-        if target._node is not None or target._base is not None:
-            return False
-    elif modes is not NO_GRAD:
+    if not is_plain_target(target, modes):
         return False
     for other in others:
         if other.__class__ in PLAIN_TENSORS:

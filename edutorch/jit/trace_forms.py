@@ -49,6 +49,10 @@ def masked_fill(node: Node, values: Values) -> ast.expr:
     return operator("masked_fill", [values["input"], values["mask"], values["value"]])
 
 
+def masked_scatter(node: Node, values: Values) -> ast.expr:
+    return operator("masked_scatter", [values["input"], values["mask"], values["source"]])
+
+
 def view(node: Node, values: Values) -> ast.expr:
     return operator("view", [values["input"], as_list(values["shape"])])
 
@@ -107,7 +111,7 @@ def conv_transpose(node: Node, values: Values) -> ast.expr:
 
 TRACE_FORMS: dict[str, Form] = {
     "masked_fill": masked_fill, "view": view, "expand": expand, "hardswish_forward": hardswish,
-    "hardtanh_forward": hardtanh,
+    "hardtanh_forward": hardtanh, "masked_scatter": masked_scatter,
     "native_layer_norm": layer_norm, "attention_forward": attention, "embedding_rows": embedding,
     "conv_transpose_nd": conv_transpose,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,15 @@ from ..core.storage import (
     memory_order,
     preserve_format,
 )
-from ..core.tensor import PLAIN_TENSORS, Tensor, array_of
-from ..core.tensor_methods import alias_with_history, is_plain_write, overwrite, refuse_leaf, write
+from ..core.tensor import Tensor, array_of, writes_of
+from ..core.tensor_methods import (
+    alias_with_history,
+    copied_directly,
+    is_plain_write,
+    overwrite,
+    refuse_leaf,
+    write,
+)
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..modes import current, override_modes
 from .creation import zeros_like
@@ -62,8 +70,10 @@ def convert_dtype(xp: Namespace, input: Array, dtype: dtypes.dtype) -> Array:
     >>> convert_dtype(tensor([1.7]), int64)
     tensor([1])
     """
-    array_type = dtypes.array_type(dtype)
-    return prepare_cast(input, array_type).astype(array_type)
+    array_type = dtype.numpy if dtype.__class__ is dtypes.dtype else dtypes.array_type(dtype)
+    if array_type.itemsize == 1:  # float8, perhaps
+        input = prepare_cast(input, array_type)
+    return input.astype(array_type)
 
 
 # The engine converts each gradient to the dtype of its tensor.
@@ -149,9 +159,12 @@ def _add_conversion_method(name: str, dtype: dtypes.dtype) -> None:
     def method(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
         return to(self, dtype, memory_format=memory_format)
 
+    def direct(self: Tensor) -> Tensor:
+        return self if self._array.dtype == dtype.numpy else convert_dtype(self, dtype)
+
     method.__name__ = name
     method.__doc__ = f"The elements as {dtype.name}."
-    setattr(Tensor, name, ask_overrides(method))
+    setattr(Tensor, name, ask_overrides(method, direct))
 
 
 for _name, _kind in {
@@ -255,16 +268,31 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return replace_values(input, src, "copy_", non_blocking)
 
 
+def with_direct_copy(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return `copy_` with a fast path for tensors of one shape and dtype."""
+
+    @functools.wraps(general)
+    def copy_(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        if named or len(args) != 1 or not copied_directly(input, *args):
+            return general(input, *args, **named)
+        part = None if input._array.base is None else input._array
+        (input._writes or writes_of(input)).bump(None, part)
+        return input
+
+    return copy_
+
+
+Tensor.copy_ = with_direct_copy(Tensor.copy_)  # type: ignore[attr-defined]
+
+
 def replace_values(input: Tensor, src: Tensor, name: str, non_blocking: bool = False) -> Tensor:
     """Write the elements of `src` into `input`, recorded as an in-place op.
 
     Raises: GradientError: a leaf that requires grad.
     """
-    if is_plain_write(input, (src,)) and src.__class__ in PLAIN_TENSORS:
-        values, current = src._array, input._array
-        if values.dtype is current.dtype and values.shape == current.shape:
-            write(input, name, values)
-            return input
+    if copied_directly(input, src):
+        input._bump()
+        return input
     refuse_leaf(input, name)
     before = alias_with_history(input)
     moved = to(src, dtype=input.dtype, device=input.device, non_blocking=non_blocking)

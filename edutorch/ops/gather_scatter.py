@@ -10,7 +10,7 @@ from typing import Any
 from numpy import maximum, ndarray, uint64
 
 from .. import backends, dtypes
-from ..backends.numpy import Array, ArrayOrTensor, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, put_at
 from ..backends.pending_checks import check_later, clamped
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
@@ -20,7 +20,15 @@ from ..errors import ArgumentError, DimError, DTypeError, ShapeError
 from .conversion import scalar_array
 from .creation import ones_like, zeros_like
 from .from_data import scalar_like
-from .indexing import Index, as_index, can_repeat, checked_on_device, getitem, index_put_forward
+from .indexing import (
+    Index,
+    as_index,
+    can_repeat,
+    checked_on_device,
+    getitem,
+    index_put_forward,
+    is_mask,
+)
 from .masking import masked_fill, where
 from .reduction import sum
 from .views import expand, reshape
@@ -482,7 +490,7 @@ def index_put(
     y = input.copy()
     index = checked_on_device(as_index(tuple(indices)), y)
     if not accumulate:
-        y[index] = values
+        put_at(y, index, values)
     elif can_repeat(index):
         backends.of(y).scatter_add(y, index, values)
     else:
@@ -490,10 +498,15 @@ def index_put(
     return y
 
 
+def clear_at(g: ArrayOrTensor, indices: Index) -> ArrayOrTensor:
+    """Return a copy of `g` with 0 at indices, one for each axis."""
+    if len(indices) == 1 and is_mask(indices[0]) and indices[0].ndim == g.ndim:
+        return masked_fill(g, indices[0], 0)
+    return index_put(g, indices, zeros_like(getitem(g, as_index(tuple(indices)))))
+
+
 index_put.vjp(
-    input=lambda g, indices, accumulate: (
-        g if accumulate else index_put(g, indices, zeros_like(getitem(g, as_index(tuple(indices)))))
-    ),
+    input=lambda g, indices, accumulate: g if accumulate else clear_at(g, indices),
     values=lambda g, indices: getitem(g, as_index(tuple(indices))),
     latex={"input": r"g\ \text{outside the index}", "values": r"g[index]"},
 )

@@ -1,4 +1,4 @@
-"""Writing elements by index, by mask or on the diagonal."""
+"""Writing elements by index or on the diagonal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..backends.numpy import Number
 from ..core.argument_checks import call_as
 from ..core.autograd.view_tracking import alias_with_history
 from ..core.composed import as_method, recorded_as, takes_out
-from ..core.shapes import broadcast_shapes, normal_dim
+from ..core.shapes import normal_dim
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import overwrite, refuse_leaf
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
@@ -21,9 +21,9 @@ from .from_data import scalar_like
 from .gather_scatter import check_slices, index_array, index_put
 from .gather_scatter import scatter as _scatter
 from .scatter_reduce import scatter_reduce
-from .views import expand, narrow, reshape
+from .views import expand, reshape
 
-__all__ = ["index_put_", "index_reduce", "masked_scatter", "put", "scatter"]
+__all__ = ["index_put_", "index_reduce", "put", "scatter"]
 
 
 def with_inplace_form(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -67,38 +67,6 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     row = reshape(input, (-1,))
     result = index_put(row, (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate)
     return reshape(result, input.shape)
-
-
-@with_inplace_form
-@recorded_as("MaskedScatterBackward0")
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of `input` where elements with a true `mask` take the elements of source in order.
-
-    Raises: ShapeError: there are too few elements. DTypeError: mask is not bool.
-
-    >>> masked_scatter(zeros(3), tensor([True, False, True]), tensor([5.0, 6.0]))
-    tensor([5., 0., 6.])
-    """
-    if mask._array.dtype.kind != "b":
-        raise DTypeError("masked_scatter", "only supports boolean masks", {"mask": str(mask.dtype)})
-    if source.dtype is not input.dtype:
-        raise DTypeError(
-            "masked_scatter", "expected input and source to have the same type",
-            {"input": str(input.dtype), "source": str(source.dtype)},
-        )  # fmt: skip
-    shape = broadcast_shapes(input.shape, mask.shape)
-    full_mask = mask if mask.shape == shape else expand(mask, shape)
-    on_host = full_mask._array.__class__ is np.ndarray
-    count = np.count_nonzero(full_mask._array) if on_host else int(full_mask.sum())
-    if source.numel() < count:
-        raise ShapeError(
-            "masked_scatter", f"the mask is true {count} times, more often than source has numbers",
-            {"mask": tuple(mask.shape), "source": tuple(source.shape)},
-        )  # fmt: skip
-    target = input if input.shape == shape else expand(input, shape)
-    values = source if source.ndim == 1 else reshape(source, (-1,))
-    values = values if source.numel() == count else narrow(values, 0, 0, count)
-    return index_put(target, (full_mask,), values)
 
 
 @with_inplace_form

@@ -15,7 +15,14 @@ import numpy as np
 
 from .. import backends
 from ..backends.batching_rules import in_place_error
-from ..backends.numpy import Array, Namespace, Number, as_plain_array, take_at
+from ..backends.numpy import (
+    Array,
+    Namespace,
+    Number,
+    as_plain_array,
+    put_at,
+    take_at,
+)
 from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node, record
 from ..core.autograd.view_tracking import notify_recorded, notify_write
@@ -23,7 +30,7 @@ from ..core.error_messages import valid_indices
 from ..core.numpy_aliasing import copy_mutable
 from ..core.op import movement, op
 from ..core.shapes import Size
-from ..core.tensor import Tensor, array_of, wrap
+from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import alias_with_history, refuse_leaf, set_history, write
 from ..errors import DimError, DTypeError, InvalidValueError, ShapeError, warn
 from ..events import OpApplied
@@ -47,9 +54,9 @@ def as_index(index: Index) -> Any:
         return check_slice(index)
     if isinstance(index, tuple):
         return index if is_view_index(index) else tuple([as_index(part) for part in index])
-    index = array_of(index)
-    if index.__class__ is np.ndarray and index.dtype is POSITIONS and index.ndim:
-        return index  # the usual case
+    index = getattr(index, "_array", index)
+    if index.__class__ is np.ndarray and index.ndim and index.dtype in USUAL_TYPES:
+        return index
     index = as_plain_array(index)
     if isinstance(index, list | range):
         index = host_array(list(index)) if index else np.zeros(0, np.int64)
@@ -77,8 +84,8 @@ def bytes_as_mask(index: Array) -> Array:
     return index != 0
 
 
-POSITIONS = np.dtype(np.int64)
-"""The dtype of ordinary index arrays."""
+USUAL_TYPES = {np.dtype(np.int64), np.dtype(bool)}
+"""The dtypes of ordinary index arrays and of masks."""
 
 BOUNDS = {int, type(None)}
 """The classes of the bounds of ordinary slices."""
@@ -93,9 +100,11 @@ def is_view_index(index: Index) -> bool:
         return False
     for part in index:
         if part.__class__ is slice:
-            if part.start.__class__ not in BOUNDS or part.stop.__class__ not in BOUNDS:
+            start, stop, step = part.start, part.stop, part.step
+            if start is not None and start.__class__ is not int:
                 return False
-            step = part.step
+            if stop is not None and stop.__class__ is not int:
+                return False
             if step is not None and (step.__class__ is not int or step <= 0):
                 return False
         elif part.__class__ is not int and part is not None and part is not ...:
@@ -150,6 +159,14 @@ def apply_integers(array: Array, index: Index) -> tuple[Array, Index]:
     return array[tuple(first)], tuple(rest)
 
 
+def is_arrays(index: Index) -> bool:
+    """Return True for an index of arrays alone, the usual case of one that selects no view."""
+    for part in index if index.__class__ is tuple else (index,):
+        if part.__class__ is not np.ndarray:
+            return False
+    return True
+
+
 def is_mask(part: object) -> bool:
     """Return True for an array of bools, or a tensor of them, as exported programs have."""
     return str(getattr(part, "dtype", None)) in ("bool", "torch.bool")
@@ -188,9 +205,19 @@ def getitem(xp: Namespace, input: Array, index: Index) -> Array:
             return input[index, ...]  # with `...` it is a view even if 0-d
         if cls is slice:
             return input[index]
-        if cls is tuple and VIEW_PARTS.issuperset(map(type, index)):
-            y = input[index]
-            return input[(*index, ...)] if isinstance(y, np.generic) else y
+        if cls is tuple:
+            for part in index:
+                if part.__class__ not in VIEW_PARTS:
+                    break
+            else:
+                y = input[index]
+                return input[(*index, ...)] if isinstance(y, np.generic) else y
+        if input.__class__ is np.ndarray and is_arrays(index):
+            # Several arrays are left to NumPy: a kernel takes as long.
+            several = cls is tuple and len(index) > 1
+            y = input[index] if several else take_at(input, index)
+            if y.__class__ is np.ndarray:
+                return y
         part, rest = apply_integers(input, index)
         y = take_at(part, checked_on_device(rest, part))
         return part[(*rest, ...)] if isinstance(y, np.generic) else y
@@ -299,7 +326,7 @@ def index_put_forward(xp: Namespace, input: Array, index: Index, shape: Sequence
     if can_repeat(index):
         backends.of(y).scatter_add(part, index, input)
     else:
-        part[index] = input
+        put_at(part, index, input)
     return y
 
 
@@ -316,7 +343,11 @@ def can_repeat(index: Index) -> bool:
 
 
 def _getitem(self: Tensor, index: Index) -> Tensor:
-    return getitem(self, index if index.__class__ is int else as_index(index))
+    if index.__class__ is tuple and not is_view_index(index):
+        index = tuple([as_index(part) for part in index])
+    elif index.__class__ is not int and index.__class__ is not tuple:
+        index = as_index(index)
+    return getitem(self, index)
 
 
 def _setitem(self: Tensor, index: Index, value: Tensor | Number) -> None:
@@ -409,7 +440,7 @@ def setitem(xp: Namespace, input: Array, value: Array, index: Index) -> Array:
     """
     y = input.copy()
     part, index = apply_integers(y, on_device(as_index(index), y))
-    part[checked_on_device(index, part, reports=False)] = value
+    put_at(part, checked_on_device(index, part, reports=False), value)
     return y
 
 

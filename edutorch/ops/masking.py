@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
 from .. import backends, dtypes
-from ..backends.numpy import Array, Namespace, Number
+from ..backends.numpy import (
+    PUT_MASKED,
+    Array,
+    ArrayOrTensor,
+    Namespace,
+    Number,
+    put_at,
+    undispatched,
+)
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
 from ..core.shapes import broadcast_shapes
-from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, InvalidValueError, refuse_complex
+from ..core.tensor import Tensor, array_of, wrap
+from ..errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
 from .comparison import logical_not
 from .comparison import where as choose
 from .conversion import scalar_array
-from .indexing import Index, as_index, getitem
+from .indexing import Index, as_index, getitem, index_put_forward
 from .joining import cat, stack
-from .views import expand, narrow
+from .views import expand, narrow, reshape
 
-__all__ = ["argwhere", "isin", "masked_fill", "masked_select", "nonzero", "nonzero_static", "where"]
+__all__ = [
+    "argwhere", "isin", "masked_fill", "masked_scatter", "masked_select", "nonzero",
+    "nonzero_static", "where",
+]  # fmt: skip
 
 
 @op(node="MaskedFillBackward1 if value.__class__ is Tensor else MaskedFillBackward0")
@@ -42,6 +56,82 @@ masked_fill.vjp(
 )
 
 
+@op(linear=True)
+def masked_scatter(xp: Namespace, input: Array, mask: Index, source: Array) -> Array:
+    """A copy of `input` where elements with a true `mask` take the elements of source in order.
+
+    Raises: ShapeError: there are too few elements. DTypeError: mask is not bool.
+
+    >>> masked_scatter(zeros(3), tensor([True, False, True]), tensor([5.0, 6.0]))
+    tensor([5., 0., 6.])
+    """
+    mask = mask._array if isinstance(mask, Tensor) else mask
+    if mask.dtype.kind != "b":
+        raise DTypeError("masked_scatter", "only supports boolean masks", {"mask": mask.dtype})
+    if source.dtype != input.dtype:
+        raise DTypeError(
+            "masked_scatter", "expected input and source to have the same type",
+            {"input": input.dtype, "source": source.dtype},
+        )  # fmt: skip
+    if mask.shape != input.shape:
+        try:
+            shape = broadcast_shapes(input.shape, mask.shape)
+        except ShapeError:
+            rows = {"input": input.shape, "mask": mask.shape}
+            raise ShapeError("masked_scatter", "the mask does not fit the input", rows) from None
+        input, mask = xp.broadcast_to(input, shape), xp.broadcast_to(mask, shape)
+    values, backend = source.reshape(-1), backends.of(input)
+    count = len(values)
+    if backend.has_elements and not backend.level:
+        on_host = mask.__class__ is np.ndarray
+        count = int(count_nonzero(mask) if on_host else xp.count_nonzero(mask))
+        if count > len(values):
+            text = f"the mask is true {count} times, more often than source has numbers"
+            rows = {"mask": mask.shape, "source": source.shape}
+            raise ShapeError("masked_scatter", text, rows)
+    if input.__class__ is np.ndarray:
+        y = input.copy()
+        if count and y.size < PUT_MASKED.min_size:
+            place(y, mask, values)
+        else:
+            put_at(y, mask, values[:count])
+        return y
+    if not len(values):
+        return input.copy()
+    taken = xp.take(values, element_positions(xp, mask, len(values))).reshape(mask.shape)
+    return xp.where(mask, taken, input)  # no size depends on the mask
+
+
+count_nonzero, place = undispatched("count_nonzero"), undispatched("place")
+
+masked_scatter.vjp(
+    input=lambda g, mask: masked_fill(g, mask, 0),
+    source=lambda g, mask, source_shape: gather_source(g, mask, source_shape),
+    latex={"input": r"g\,[not\ mask]", "source": r"g\,[mask]"},
+)
+
+
+def gather_source(g: ArrayOrTensor, mask: Index, shape: tuple[int, ...]) -> ArrayOrTensor:
+    """Return the elements of `g` with a true mask, and 0 for the elements that were not used."""
+    mask, backend, count = array_of(mask), backends.of(array_of(g)), math.prod(shape)
+    if mask.shape != g.shape:
+        mask = backend.broadcast_to(mask, tuple(g.shape))
+    if array_of(g).__class__ is np.ndarray:
+        picked = getitem(g, as_index(mask))
+        if picked.shape[0] != count:
+            picked = index_put_forward(picked, slice(picked.shape[0]), (count,))
+    else:  # in vmap or a capture, where no size depends on the mask
+        values = reshape(masked_fill(g, backend.xp.logical_not(mask), 0), (-1,))
+        positions = element_positions(backend.xp, mask, count)
+        picked = index_put_forward(values, (positions,), (count,)) if count else values[:0]
+    return reshape(picked, shape)
+
+
+def element_positions(xp: Namespace, mask: Array, count: int) -> Array:
+    """Return for each element of a mask how many before it are true: at most `count - 1`."""
+    return xp.clip(xp.cumsum(mask.reshape(-1)) - 1, 0, count - 1)
+
+
 @as_method
 @takes_out
 @recorded_as("MaskedSelectBackward0")
@@ -56,8 +146,9 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
             "masked_select", "only supports boolean masks", {"mask": mask.dtype},
             hint="use mask.bool(), or a comparison such as x > 0",
         )  # fmt: skip
-    shape = broadcast_shapes(input.shape, mask.shape)
-    input, mask = (x if x.shape == shape else expand(x, shape) for x in (input, mask))
+    if input._array.shape != mask._array.shape:
+        shape = broadcast_shapes(input.shape, mask.shape)
+        input, mask = (x if x.shape == shape else expand(x, shape) for x in (input, mask))
     return getitem(input, as_index(mask))
 
 

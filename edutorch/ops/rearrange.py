@@ -176,13 +176,14 @@ def repeat_interleave(
         input, repeats = _positions_like(input, np.arange(input.numel(), dtype=np.int64)), input
     if dim is None:
         input, dim = input.reshape(-1), 0
-    dim = normal_dim("repeat_interleave", dim, input.ndim)
+    shape = input._array.shape
+    dim = normal_dim("repeat_interleave", dim, len(shape))
     counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
-    total = int(np.sum(counts)) if isinstance(counts, list) else counts * input.shape[dim]
+    total = int(np.sum(counts)) if isinstance(counts, list) else counts * shape[dim]
     if input.is_meta:
         return input.index_select(dim, input.new_empty(total, dtype=dtypes.int64))
     check_memory("repeat_interleave", (total,), np.dtype(np.int64))
-    positions = np.repeat(np.arange(input.shape[dim], dtype=np.int64), counts)
+    positions = np.arange(shape[dim], dtype=np.int64).repeat(counts)
     return input.index_select(dim, _positions_like(input, positions))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.numpy import Array, ArrayOrTensor, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, make_full
 from ..core.autograd.view_tracking import Layout, layout_of
 from ..core.op import movement, op
 from ..core.shapes import as_int, normal_dim
@@ -286,16 +286,35 @@ def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: int = 0, dim2: 
     >>> diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
+    if input.__class__ is np.ndarray and dim1.__class__ is dim2.__class__ is int:
+        try:
+            y = input.diagonal(offset, dim1, dim2)
+        except ValueError:  # there is no such dim, which the next line says
+            pass
+        else:
+            y.setflags(input.flags.writeable)  # NumPy returns it read-only
+            return y
     dim1, dim2 = normal_dim("diagonal", dim1, input.ndim), normal_dim("diagonal", dim2, input.ndim)
     return backends.of(input).diagonal(input, offset, dim1, dim2)
 
 
 diagonal.vjp(
-    input=lambda g, input_shape, offset, dim1, dim2: index_put_forward(
-        g, diagonal_index(input_shape, offset, dim1, dim2), input_shape
+    input=lambda g, input_shape, offset, dim1, dim2: spread_on_diagonal(
+        g, input_shape, offset, dim1, dim2
     ),
     latex=r"\mathrm{diag}(g)",
 )
+
+
+def spread_on_diagonal(
+    g: ArrayOrTensor, shape: tuple[int, ...], offset: int, dim1: int, dim2: int
+) -> ArrayOrTensor:
+    """Return zeros of a shape with `g` on a diagonal."""
+    if g.__class__ is not np.ndarray:
+        return index_put_forward(g, diagonal_index(shape, offset, dim1, dim2), shape)
+    y = make_full(np, shape, 0, g.dtype)
+    backends.CPU.diagonal(y, offset, dim1, dim2)[...] = g
+    return y
 
 
 def diagonal_index(shape: Sequence[int], offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from edutorch import dtypes
 from edutorch.backends.numpy import make_full
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
-from edutorch.kernels.cpu.fill import count_up, fill
+from edutorch.kernels.cpu.fill import count_up, fill, linspace
 
 RUN = fill()
 
@@ -31,3 +31,12 @@ def test_leaves_gaps_alone():
 
 def test_counts_up():
     assert np.array_equal(count_up()(300_001), np.arange(300_001))
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (-1.5, 2), (3, -7), (1e-30, 1e30), (-0.0, -5)])
+def test_spaces_evenly(bounds):
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        expected = np.linspace(*bounds, 1001).astype(dtype)
+        step = (bounds[1] - bounds[0]) / 1000
+        assert linspace()(bounds[0], step, bounds[1], 1001, dtype).tobytes() == expected.tobytes()
+    assert linspace()(0, 1, 3, 4, np.dtype(np.float16)) is None

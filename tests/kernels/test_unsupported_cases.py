@@ -104,7 +104,7 @@ WITH_BLAS = {
 
 MOVES = {
     "clone", "COPY", "FILL", "flip", "gather", "index_select", "repeat", "reshape", "roll",
-    "TAKE_AT",
+    "TAKE_AT", "TAKE_MASKED", "PUT_MASKED",
 }  # fmt: skip
 """Kernels that move or set elements and compute nothing."""
 

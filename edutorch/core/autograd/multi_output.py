@@ -21,7 +21,7 @@ from ...errors import GradientError, user_location
 from ...events import OpApplied, emit
 from ...modes import current, override_modes
 from ..fast.lazy_gradients import OutputGradients
-from ..tensor import Tensor, attach_views, fill, wrap
+from ..tensor import Tensor, attach_views, wrap
 from .forward_mode import call_op
 from .graph import LEAF, Node
 from .tangents import set_tangent, tangent_of
@@ -113,7 +113,13 @@ def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any
     """Return the views of `input` as tensors, recorded by one node where recording is on."""
     if not arrays:
         return ()
-    outputs = tuple([fill(new(Tensor), array) for array in arrays])
+    outputs = []
+    for array in arrays:  # `fill`, inlined: the views of an ordinary array are ordinary ones
+        output = new(Tensor)
+        output._array = array
+        output._node = output._grad = output._writes = output._base = output._hooks = None
+        outputs.append(output)
+    outputs = tuple(outputs)
     attach_views(outputs, input)
     modes, history, dtype = current(), input._node, arrays[0].dtype
     if history is None or not modes.grad or dtype not in dtypes.DIFFERENTIABLE:

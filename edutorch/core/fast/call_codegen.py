@@ -473,7 +473,7 @@ def _saved_value(op: Op, name: str) -> str:
         a_number = name in op.scalars or name in op.optional  # it has no shape
         return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
     if name in op.copied:
-        return f"{name} if {name}.__class__ is int else copy_mutable({name})"
+        return f"{name} if {name}.__class__ in UNCHANGING else copy_mutable({name})"
     if name not in op.inputs:
         return name
     users = [user for user, rule in op.rules.items() if name in rule.needs]

@@ -1,4 +1,4 @@
-"""Fills of new memory, with one value or with integers that count up, on all threads."""
+"""Fills of new memory: one value, integers that count up, evenly spaced values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numba import njit, types
 
 from ...backends import numpy as numpy_backend
 from ...backends.numpy import Array
+from .jit import FLOATS
 from .parallel import parallel_for
 from .work_queue import claim_range
 
@@ -50,7 +51,8 @@ def fill() -> Callable[..., Any]:
         if size > 8 or not array.flags.c_contiguous:
             return None
         # 0.0 is not kept: it is equal to -0.0.
-        find = kept_bits if value.__class__ in NUMBER_TYPES and value else bits_of
+        is_kept = value.__class__ is int or (value.__class__ in NUMBER_TYPES and value)
+        find = kept_bits if is_kept else bits_of
         words, count = array.reshape(-1).view(WORDS[size]), array.size
         bits = find(value, array.dtype)
         parallel_for(kernel, count, words, bits, work=count // ELEMENTS_PER_WORK)
@@ -75,6 +77,36 @@ def count_up() -> Callable[..., Any]:
     def run(count: int) -> np.ndarray:
         y = np.empty(count, np.int64)
         parallel_for(kernel, count, y, work=count // ELEMENTS_PER_WORK)
+        return y
+
+    return run
+
+
+def fill_evenly(start, step, end, y):
+    """Store start + i · step in y[i], and the end in the last element."""
+    count = np.uint64(y.size)
+    for i in range(count):
+        value = np.float64(np.int64(i)) * step
+        if start != 0:
+            value += start
+        y[i] = value
+    y[count - np.uint64(1)] = end
+
+
+@numpy_backend.LINSPACE.kernel("cpu", min_size=16)
+def linspace() -> Callable[..., Any]:
+    """Make `run(start, step, end, count, dtype)`: evenly spaced values, as `numpy.linspace`."""
+    double = types.float64
+    signatures = [
+        types.void(double, double, double, real[::1]) for real in (types.float32, types.float64)
+    ]
+    kernel = njit(signatures, cache=True, nogil=True, error_model="numpy")(fill_evenly)
+
+    def run(start: float, step: float, end: float, count: int, dtype: np.dtype[Any]) -> Any:
+        if dtype not in FLOATS:
+            return None
+        y = np.empty(count, dtype)
+        kernel(start, step, end, y)
         return y
 
     return run

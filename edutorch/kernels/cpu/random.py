@@ -331,45 +331,80 @@ def sort_keys() -> Callable[..., None]:
     return filling(compiled(draw_sort_keys, types.uint64, UNSIGNED))
 
 
+@njit
 def sort_by_buckets(keys, shift, low, y):
-    """Write keys to y in their order, and keep the bits in `low`.
+    """Write the bits in `low` of keys to y, in the order of the keys.
 
     The highest bits choose a bucket: of random keys each gets about one, so hardly anything is left
     to sort.
     """
-    ends = np.zeros((MAX_WORD >> shift) + TWO, np.int64)
-    for key in keys:
-        ends[(key >> shift) + ONE] += 1
-    for bucket in range(ends.size - 1):
-        ends[bucket + 1] += ends[bucket]
-    for key in keys:
-        bucket = key >> shift
-        y[ends[bucket]] = key
+    size = np.uint64(y.size)
+    ends, sorted_keys = np.zeros((MAX_WORD >> shift) + TWO, np.int32), np.empty(size, np.uint64)
+    for i in range(size):
+        ends[(keys[i] >> shift) + ONE] += 1
+    total = np.int32(0)
+    for bucket in range(np.uint64(ends.size)):
+        total += ends[bucket]
+        ends[bucket] = total
+    for i in range(size):
+        bucket = keys[i] >> shift
+        sorted_keys[np.uint64(ends[bucket])] = keys[i]
         ends[bucket] += 1
-    for i in range(1, y.size):
-        key, j = y[i], i
-        while j > 0 and y[j - 1] > key:
-            y[j] = y[j - 1]
-            j -= 1
-        y[j] = key
-    for i in range(y.size):
-        y[i] &= low
+    last = ZERO
+    for i in range(size):
+        key, j = sorted_keys[i], i
+        if key >= last:
+            last = key
+            continue
+        while j > ZERO and sorted_keys[j - ONE] > key:
+            sorted_keys[j] = sorted_keys[j - ONE]
+            j -= ONE
+        sorted_keys[j] = key
+    for i in range(size):
+        y[i] = np.int64(sorted_keys[i] & low)
 
 
-@philox.PERMUTATION.kernel("cpu", min_size=256)
+def draw_permutation(seed, first, y):
+    """Fill y with the integers below its size, in random order: see `philox.permutation`."""
+    size, bits = np.uint64(y.size), ZERO
+    while size > ONE << bits:
+        bits += ONE
+    low = (ONE << bits) - ONE
+    keys = np.empty(size + ONE, np.uint64)
+    for block in range((size + ONE) // TWO):
+        a, b, c, d = philox_block(first + block, seed)
+        i = TWO * block
+        keys[i] = ((a | b << HALF) & ~low) | i
+        keys[i + ONE] = ((c | d << HALF) & ~low) | (i + ONE)
+    sort_by_buckets(keys, np.uint64(64) - max(bits, ONE), low, y)
+
+
+def sort_permutation(keys, y):
+    """Fill y from keys that are drawn already."""
+    bits = ZERO
+    while np.uint64(y.size) > ONE << bits:
+        bits += ONE
+    sort_by_buckets(keys, np.uint64(64) - max(bits, ONE), (ONE << bits) - ONE, y)
+
+
+@philox.PERMUTATION.kernel("cpu", min_size=16)
 def permutation() -> Callable[..., Any]:
     """Make `run(reserve, n)`: the integers below n in random order, see `philox.permutation`."""
-    vector = types.uint64[::1]
-    signature = types.void(vector, UNSIGNED, UNSIGNED, vector)
-    sort = njit([signature], cache=True, nogil=True, error_model="numpy")(sort_by_buckets)
+    result = types.int64[::1]
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+    draw_all = njit([types.void(UNSIGNED, UNSIGNED, result)], **options)(draw_permutation)
+    sort = njit([types.void(types.uint64[::1], result)], **options)(sort_permutation)
     draw = sort_keys()
 
     def run(reserve: Callable[[int], tuple[int, int]], n: int) -> np.ndarray:
-        bits = max(n - 1, 0).bit_length()
-        low = (1 << bits) - 1
-        keys, y = np.empty(n, np.uint64), np.empty(n, np.uint64)
-        draw(*reserve(2 * n), keys, low)
-        sort(keys, 64 - max(bits, 1), low, y)
-        return y.view(np.int64)
+        y = np.empty(n, np.int64)
+        seed, first = reserve(2 * n)
+        if n < 2 * ALONE:
+            draw_all(seed, first, y)
+        else:  # drawn by all threads
+            keys = np.empty(n, np.uint64)
+            draw(seed, first, keys, (1 << (n - 1).bit_length()) - 1)
+            sort(keys, y)
+        return y
 
     return run

@@ -330,38 +330,39 @@ def roll() -> Run:
     def run(input: Array, shifts: Any, dims: Any) -> np.ndarray | None:
         if input.__class__ is not np.ndarray or not input.size:
             return None
-        x = input.reshape(-1) if dims is None else input
+        if shifts.__class__ is int and dims.__class__ is int:
+            return roll_axis(input, shifts, dims)
+        y: Any = input.reshape(-1) if dims is None else input
         shifts = shifts if isinstance(shifts, tuple | list) else (shifts,)
         dims = (0,) if dims is None else dims if isinstance(dims, tuple | list) else (dims,)
-        if any(not -x.ndim <= dim < x.ndim for dim in dims):
+        if not dims or not y.ndim or len(shifts) != len(dims):
             return None
-        if len(shifts) != len(dims) or len({dim % x.ndim for dim in dims}) < len(dims):
+        if len({dim % y.ndim for dim in dims}) < len(dims):
             return None
-        y = np.empty(x.shape, x.dtype)
-        parts: list[tuple[list[slice], list[slice]]] = [([ALL] * x.ndim, [ALL] * x.ndim)]
         for shift, dim in zip(shifts, dims, strict=True):
-            size = x.shape[dim]
-            cut = shift % size  # the last `cut` elements come first
-            if not cut:
-                continue
-            ends = ((slice(size - cut), slice(cut, None)), (slice(size - cut, None), slice(cut)))
-            parts = [
-                (replaced(source, dim, start), replaced(target, dim, stop))
-                for source, target in parts
-                for start, stop in ends
-            ]
-        for source, target in parts:
-            copy_into(y[tuple(target)], x[tuple(source)])
-        return y if x is input else y.reshape(input.shape)
+            y = None if y is None else roll_axis(y, shift, dim)
+        return None if y is None else y.reshape(input.shape)
 
     return run
 
 
-def replaced(index: list[slice], dim: int, part: slice) -> list[slice]:
-    """Return an index with another part for an axis."""
-    index = index.copy()
-    index[dim] = part
-    return index
+def roll_axis(x: np.ndarray, shift: int, dim: int) -> np.ndarray | None:
+    """Return the elements moved along one axis."""
+    ndim = x.ndim
+    if not -ndim <= dim < ndim:
+        return None
+    dim %= ndim
+    y, before, size = np.empty(x.shape, x.dtype), (ALL,) * dim, x.shape[dim]
+    cut = shift % size  # the last `cut` elements come first
+    for source, target in (
+        (slice(size - cut), slice(cut, None)),
+        (slice(size - cut, None), slice(cut)),
+    ):
+        if x.size < SMALL:
+            y[(*before, target)] = x[(*before, source)]
+        else:
+            copy_into(y[(*before, target)], x[(*before, source)])
+    return y
 
 
 @rearrange.repeat.kernel("cpu", min_size=4096)

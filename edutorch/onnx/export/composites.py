@@ -398,6 +398,18 @@ def index_put_forward(
     return put_at(b, node, zeros, index, input, "add")
 
 
+@entry("op:masked_scatter")
+def masked_scatter(b: Builder, node: Node, input: Value, source: Value, mask: Value) -> Value:
+    """The elements of the source in order, where the mask is True."""
+    flat = b.const([-1], np.int64)
+    full = b.op("Expand", b.cast(mask, np.int64), b.shape(input))
+    count = b.op("CumSum", b.op("Reshape", full, flat), b.const(0, np.int64))
+    positions = b.op("Max", b.op("Sub", count, b.const(1, np.int64)), b.const(0, np.int64))
+    taken = b.op("Gather", b.op("Reshape", source, flat), positions, axis=0)
+    taken = b.op("Reshape", taken, b.shape(full))
+    return b.op("Where", b.tensor(mask, np.bool_), taken, input)
+
+
 def put_at(b: Builder, node: Node, input: Value, index: Any, values: Any, reduction: str) -> Value:
     """Write or add values at an index, by the positions of the elements."""
     if is_mask(index) and (not is_value(values) or rank(values) == 0):
