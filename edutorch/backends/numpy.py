@@ -243,11 +243,14 @@ def undispatched(name: str) -> Any:
 
 def broadcast_strides(array: np.ndarray, shape: tuple[int, ...]) -> list[int] | None:
     """Return the strides of an array that is expanded to a shape, or None if it does not fit."""
-    missing = len(shape) - array.ndim
+    own = array.shape
+    missing = len(shape) - len(own)
     if missing < 0:
         return None
     strides = [0] * missing
-    for size, wanted, step in zip(array.shape, shape[missing:], array.strides, strict=True):
+    if shape[missing:] == own:  # only new axes
+        return strides + [*array.strides]
+    for size, wanted, step in zip(own, shape[missing:], array.strides, strict=True):
         if size != wanted and size != 1:
             return None
         strides.append(step if size == wanted else 0)

@@ -142,21 +142,33 @@ class Composition:
 
     def call(self, args: Sequence[Any], named: dict[str, Any]) -> Any:
         """Call the function with any arguments."""
-        if self.aliases:
+        if named and self.aliases:
             for alias, name in ALIASES.items():
                 if alias in named and any(name == known.name for known in self.parameters):
                     named[name] = named.pop(alias)
         if not self.checks:
             return self.run(*args, **named)
-        self.check_classes(args, named)
+        by_position, by_name = self.classes
+        for value, classes in zip(args, by_position):  # noqa: B905  (`strict` takes time)
+            if classes is not None and value.__class__ not in classes:
+                refuse_unusual(self.name, self.parameters, args, named)
+        for name, value in named.items():
+            classes = by_name.get(name)
+            if classes is not None and value.__class__ not in classes:
+                refuse_unusual(self.name, self.parameters, args, named)
         try:
             autocast = current().autocast if self.autocasts else None
             if autocast is not None:
                 return autocast.call(self.run, self.name, args, named)
-            return self.run(*args, **named)
+            return self.inner(*args, **named)
         except CAUGHT as error:
             self.explain(error, args, named)
             raise
+
+    @cached_property
+    def inner(self) -> Callable[..., Any]:
+        """What is called inside the checks: the function, where nothing is to be done with it."""
+        return self.run if self.has_out or self.node_name is not None else self.wide_body
 
     def run(self, *args: Any, **named: Any) -> Any:
         """Call the function, name the node that it records, and write its result into `out`."""
@@ -166,14 +178,6 @@ class Composition:
         if self.node_name is not None:
             name_results(result, start, self.node_name, args, named)
         return result if out is None else write_into(self.name, out, result)
-
-    def check_classes(self, args: Sequence[Any], named: dict[str, Any]) -> None:
-        """Refuse an argument of a class that its annotation does not name."""
-        by_position, by_name = self.classes
-        pairs = [*zip(args, by_position, strict=False)]
-        pairs += [(value, by_name.get(name)) for name, value in named.items()]
-        if any(classes is not None and value.__class__ not in classes for value, classes in pairs):
-            refuse_unusual(self.name, self.parameters, args, named)
 
     def explain(self, error: Exception, args: Sequence[Any], named: dict[str, Any]) -> None:
         """Raise an error that says more than this one, if there is more to say."""

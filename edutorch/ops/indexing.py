@@ -343,8 +343,11 @@ def can_repeat(index: Index) -> bool:
 
 
 def _getitem(self: Tensor, index: Index) -> Tensor:
-    is_ready = index.__class__ is int or (index.__class__ is tuple and is_view_index(index))
-    return getitem(self, index if is_ready else as_index(index))
+    if index.__class__ is tuple and not is_view_index(index):
+        index = tuple([as_index(part) for part in index])
+    elif index.__class__ is not int and index.__class__ is not tuple:
+        index = as_index(index)
+    return getitem(self, index)
 
 
 def _setitem(self: Tensor, index: Index, value: Tensor | Number) -> None:

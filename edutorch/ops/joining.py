@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import ref
 
-from numpy import ndarray
+from numpy import empty, ndarray
 
 from ..backends.kernel_registry import slot
-from ..backends.numpy import Array, ArrayOrTensor, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, undispatched
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import multi_view, op
 from ..core.shapes import as_int, normal_dim
@@ -51,7 +51,10 @@ def cat(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     """
     if not len(tensors):
         raise ShapeValueError("cat", "expected a non-empty list of Tensors")
+    first = tensors[0]
     try:
+        if first.__class__ is ndarray and first.size < CONCATENATE.min_size:
+            return np_concatenate(tensors, dim)
         return concatenate(xp, tensors, dim)
     except ValueError:
         filled = [
@@ -73,6 +76,7 @@ def concatenate(xp: Namespace, arrays: Sequence[Array], dim: int) -> Array:
 
 
 CONCATENATE = slot("CONCATENATE")
+np_concatenate = undispatched("concatenate")
 
 
 def check_same_shape(name: str, tensors: Sequence[Array], free: int | None) -> None:
@@ -105,10 +109,6 @@ cat.vjp(
 )
 
 
-FEW = 4
-"""So many small tensors are copied one by one: NumPy's function takes longer to call."""
-
-
 @op(promotion="promote", linear=True, out=True)
 def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     """Stack tensors of one shape along a new axis.
@@ -120,20 +120,24 @@ def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     if not len(tensors):
         raise ValueError("expected a non-empty list of Tensors")
     first = tensors[0]
-    if first.__class__ is not ndarray:
+    shape = first.shape
+    axis = dim if dim.__class__ is int and 0 <= dim < len(shape) else None
+    if axis is None:
+        axis = normal_dim("stack", dim, len(shape) + 1)
+    before: Any = (slice(None),) * axis
+    if first.__class__ is not ndarray or first.size >= CONCATENATE.min_size:
         check_same_shape("stack", tensors, None)
-        return xp.stack(tensors, axis=dim)
-    if dim == 0 and len(tensors) <= FEW and first.size < CONCATENATE.min_size:
-        y = xp.empty((len(tensors), *first.shape), first.dtype)
-        for index, tensor in enumerate(tensors):
-            if tensor.shape != first.shape or not tensor.flags.c_contiguous:
-                break  # of another layout, the result has another one, too
-            y[index] = tensor
-        else:
-            return y
-    check_same_shape("stack", tensors, None)
-    axis = (slice(None),) * normal_dim("stack", dim, first.ndim + 1) + (None,)
-    return concatenate(xp, [tensor[axis] for tensor in tensors], len(axis) - 1)
+        if first.__class__ is not ndarray:
+            return xp.stack(tensors, axis=axis)
+        before = (*before, None)
+        return concatenate(xp, [tensor[before] for tensor in tensors], axis)
+    size = (*shape[:axis], len(tensors), *shape[axis:]) if axis else (len(tensors), *shape)
+    y = empty(size, first.dtype)
+    for position, tensor in enumerate(tensors):
+        if tensor.shape != shape:
+            check_same_shape("stack", tensors, None)
+        y[(*before, position) if before else position] = tensor
+    return y
 
 
 stack.vjp(

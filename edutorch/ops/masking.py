@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number, put_at
+from ..backends.numpy import (
+    PUT_MASKED,
+    Array,
+    ArrayOrTensor,
+    Namespace,
+    Number,
+    put_at,
+    undispatched,
+)
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
 from ..core.shapes import broadcast_shapes
@@ -70,27 +78,31 @@ def masked_scatter(xp: Namespace, input: Array, mask: Index, source: Array) -> A
             shape = broadcast_shapes(input.shape, mask.shape)
         except ShapeError:
             rows = {"input": input.shape, "mask": mask.shape}
-            raise ShapeError("masked_scatter", "input and mask do not broadcast", rows) from None
+            raise ShapeError("masked_scatter", "the mask does not fit the input", rows) from None
         input, mask = xp.broadcast_to(input, shape), xp.broadcast_to(mask, shape)
     values, backend = source.reshape(-1), backends.of(input)
     count = len(values)
     if backend.has_elements and not backend.level:
-        count = int(xp.count_nonzero(mask))
+        on_host = mask.__class__ is np.ndarray
+        count = int(count_nonzero(mask) if on_host else xp.count_nonzero(mask))
         if count > len(values):
             text = f"the mask is true {count} times, more often than source has numbers"
             rows = {"mask": mask.shape, "source": source.shape}
             raise ShapeError("masked_scatter", text, rows)
     if input.__class__ is np.ndarray:
         y = input.copy()
-        put_at(y, mask, values[:count])
+        if count and y.size < PUT_MASKED.min_size:
+            place(y, mask, values)
+        else:
+            put_at(y, mask, values[:count])
         return y
     if not len(values):
         return input.copy()
-    # How many elements are true before each one, without a size that depends on the mask.
-    positions = xp.cumsum(mask.reshape(-1)) - 1
-    taken = xp.take(values, xp.clip(positions, 0, len(values) - 1)).reshape(mask.shape)
-    return xp.where(mask, taken, input)
+    taken = xp.take(values, element_positions(xp, mask, len(values))).reshape(mask.shape)
+    return xp.where(mask, taken, input)  # no size depends on the mask
 
+
+count_nonzero, place = undispatched("count_nonzero"), undispatched("place")
 
 masked_scatter.vjp(
     input=lambda g, mask: masked_fill(g, mask, 0),
@@ -101,15 +113,23 @@ masked_scatter.vjp(
 
 def gather_source(g: ArrayOrTensor, mask: Index, shape: tuple[int, ...]) -> ArrayOrTensor:
     """Return the elements of `g` with a true mask, and 0 for the elements that were not used."""
-    mask = (
-        mask
-        if mask.shape == g.shape
-        else backends.of(array_of(mask)).broadcast_to(array_of(mask), tuple(g.shape))
-    )
-    picked, count = getitem(g, as_index(mask)), math.prod(shape)
-    if picked.shape[0] != count:
-        picked = index_put_forward(picked, slice(picked.shape[0]), (count,))
+    mask, backend, count = array_of(mask), backends.of(array_of(g)), math.prod(shape)
+    if mask.shape != g.shape:
+        mask = backend.broadcast_to(mask, tuple(g.shape))
+    if array_of(g).__class__ is np.ndarray:
+        picked = getitem(g, as_index(mask))
+        if picked.shape[0] != count:
+            picked = index_put_forward(picked, slice(picked.shape[0]), (count,))
+    else:  # in vmap or a capture, where no size depends on the mask
+        values = reshape(masked_fill(g, backend.xp.logical_not(mask), 0), (-1,))
+        positions = element_positions(backend.xp, mask, count)
+        picked = index_put_forward(values, (positions,), (count,)) if count else values[:0]
     return reshape(picked, shape)
+
+
+def element_positions(xp: Namespace, mask: Array, count: int) -> Array:
+    """Return for each element of a mask how many before it are true: at most `count - 1`."""
+    return xp.clip(xp.cumsum(mask.reshape(-1)) - 1, 0, count - 1)
 
 
 @as_method

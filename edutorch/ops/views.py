@@ -208,7 +208,8 @@ def expand(xp: Namespace, input: Array, size: Sequence[int]) -> Array:
             for axis, n in enumerate(size)
         ]
     try:
-        return backends.of(input).broadcast_to(input, tuple(size))
+        backend = backends.CPU if input.__class__ is np.ndarray else backends.of(input)
+        return backend.broadcast_to(input, tuple(size))
     except ValueError:
         raise ShapeError(
             "expand",
@@ -285,13 +286,15 @@ def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: int = 0, dim2: 
     >>> diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
-    ndim = input.ndim
-    if not (dim1.__class__ is dim2.__class__ is int and 0 <= dim1 < ndim > dim2 >= 0):
-        dim1, dim2 = normal_dim("diagonal", dim1, ndim), normal_dim("diagonal", dim2, ndim)
-    if input.__class__ is np.ndarray:
-        y = input.diagonal(offset, dim1, dim2)
-        y.setflags(input.flags.writeable)  # NumPy returns it read-only
-        return y
+    if input.__class__ is np.ndarray and dim1.__class__ is dim2.__class__ is int:
+        try:
+            y = input.diagonal(offset, dim1, dim2)
+        except ValueError:  # there is no such dim, which the next line says
+            pass
+        else:
+            y.setflags(input.flags.writeable)  # NumPy returns it read-only
+            return y
+    dim1, dim2 = normal_dim("diagonal", dim1, input.ndim), normal_dim("diagonal", dim2, input.ndim)
     return backends.of(input).diagonal(input, offset, dim1, dim2)
 
 

@@ -41,9 +41,10 @@ def composed_source(composition: Composition) -> tuple[str, dict[str, Any]]:
     parameters, name = composition.body_parameters, composition.name
     usable = {*POSITIONAL, inspect.Parameter.KEYWORD_ONLY}
     is_plain = all(parameter.kind in usable for parameter in parameters) and parameters
-    if not is_plain or composition.is_wrapped or not name.isidentifier() or keyword.iskeyword(name):
-        name = name if name.isidentifier() and not keyword.iskeyword(name) else "composed"
-        return f"def {name}(*args, **named):\n    return COMPOSITION.call(args, named)\n", {}
+    if not is_plain or composition.is_wrapped or not is_name(name):
+        source = CHECKED if composition.checks and not composition.aliases else UNCHECKED
+        test = "modes().autocast is not None" if composition.autocasts else "False"
+        return source.format(name=name if is_name(name) else "composed", test=test), {}
     scope = {f"default_{p.name}": p.default for p in parameters if p.default is not p.empty}
     tests = []
     if composition.checks or composition.aliases:
@@ -75,6 +76,36 @@ def composed_source(composition: Composition) -> tuple[str, dict[str, Any]]:
     lines += ["    except FAILURES as error_:"]
     lines += [f"        COMPOSITION.explain(error_, *COMPOSITION.as_passed({rest}, {{}}))"]
     return "\n".join([*lines, "        raise", ""]), scope
+
+
+def is_name(text: str) -> bool:
+    """Return True for what can be the name of a function in a source."""
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+UNCHECKED = """\
+def {name}(*args, **named):
+    return COMPOSITION.call(args, named)
+"""
+CHECKED = """\
+def {name}(*args, **named):
+    by_position, by_name = COMPOSITION.classes
+    for value, classes in zip(args, by_position):
+        if classes is not None and value.__class__ not in classes:
+            return COMPOSITION.call(args, named)
+    for name, value in named.items():
+        classes = by_name.get(name)
+        if classes is not None and value.__class__ not in classes:
+            return COMPOSITION.call(args, named)
+    if {test}:
+        return COMPOSITION.call(args, named)
+    try:
+        return COMPOSITION.inner(*args, **named)
+    except FAILURES as error:
+        COMPOSITION.explain(error, args, named)
+        raise
+"""
+"""The sources of functions with any number of arguments, and of wrappers, which take all."""
 
 
 def _tests_of(parameter: inspect.Parameter, is_loose: bool, has_classes: bool) -> list[str]:

@@ -11,6 +11,7 @@ from numba import njit, types
 
 from ...backends import numpy as numpy_backend
 from ...backends.numpy import Array
+from ...nn.functional.embedding import ONE_HOT
 from .jit import FLOATS
 from .parallel import parallel_for
 from .work_queue import claim_range
@@ -108,5 +109,39 @@ def linspace() -> Callable[..., Any]:
         y = np.empty(count, dtype)
         kernel(start, step, end, y)
         return y
+
+    return run
+
+
+def one_hot_rows(start, stop, classes, y, errors):
+    """Write one-hot rows of y, and a 1 to `errors` if a class does not exist."""
+    start, stop = claim_range(start, stop)
+    for r in range(start, stop):
+        row, at = y[r], classes[r]
+        for i in range(row.size):
+            row[i] = 0
+        if 0 <= at < row.size:
+            row[np.uint64(at)] = 1
+        else:
+            errors[0] = 1
+
+
+@ONE_HOT.kernel("cpu", min_size=1)
+def one_hot() -> Callable[..., Any]:
+    """Make one-hot vectors along a new last axis."""
+    vector, table = types.int64[::1], types.int64[:, ::1]
+    signature = types.void(types.uint64, types.uint64, vector, table, vector)
+    kernel = njit([signature], cache=True, nogil=True, error_model="numpy")(one_hot_rows)
+
+    def run(classes: Array, num_classes: int) -> np.ndarray | None:
+        if not classes.flags.carray:
+            return None
+        shape, count = classes.shape, classes.size
+        y, errors = np.empty((count, num_classes), np.int64), np.zeros(1, np.int64)
+        flat = classes if len(shape) == 1 else classes.reshape(-1)
+        parallel_for(kernel, count, flat, y, errors, work=y.size)
+        if errors[0]:
+            return None
+        return y if len(shape) == 1 else y.reshape(*shape, num_classes)
 
     return run

@@ -35,7 +35,7 @@ from .jit import (
     contiguous_gradient,
     use_wide_vectors,
 )
-from .parallel import parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .row_reduce import BLOCK, REORDERED, dot_centered, sum_squared_deviations, total
 from .work_queue import claim_range
 
@@ -192,13 +192,26 @@ MIN_CHANNEL_SIZE = 2
 """With fewer elements per sample, a channel is left to the definition, or `batch_norm_columns`."""
 
 
+MAX_KEPT = 4096
+"""So many ones and zeros are kept: kernels only read them."""
+
+
+def constants_of(size: int, dtype: np.dtype, value: int) -> np.ndarray:
+    """Return an array of one value."""
+    return np.full(size, value, dtype)
+
+
+kept_constants = functools.lru_cache(64)(constants_of)
+
+
 def parameter_rows(
     input: Array, weight: Array | None, bias: Array | None, size: int
 ) -> list[np.ndarray] | None:
     """Return weight and bias as 1-D arrays, ones and zeros if absent; None if unsupported."""
     # Ones and zeros, so that one kernel serves layers with and without parameters.
-    weight = np.ones(size, input.dtype) if weight is None else weight
-    bias = np.zeros(size, input.dtype) if bias is None else bias
+    constants = kept_constants if size <= MAX_KEPT else constants_of
+    weight = constants(size, input.dtype, 1) if weight is None else weight
+    bias = constants(size, input.dtype, 0) if bias is None else bias
     if not input.size or not weight.size == bias.size == size:
         return None
     if not are_contiguous_floats((input, weight, bias)):
@@ -254,12 +267,12 @@ def run_layer_norm(
     weight_and_bias = parameter_rows(input, weight, bias, n)
     if weight_and_bias is None:
         return None
-    y = np.empty_like(input)
-    table = as_rows_of(input, n)
-    parallel_for(
-        layer_norm_kernel(), len(table), table, *weight_and_bias, centered, eps,
-        as_rows_of(y, n), work=y.size,
-    )  # fmt: skip
+    y, table = np.empty(input.shape, input.dtype), as_rows_of(input, n)
+    arguments = table, *weight_and_bias, centered, eps, as_rows_of(y, n)
+    if y.size < MIN_PARALLEL:
+        layer_norm_kernel()(0, len(table), *arguments)
+    else:
+        parallel_for(layer_norm_kernel(), len(table), *arguments, work=y.size)
     return y
 
 

@@ -24,7 +24,6 @@ from numba import njit, types
 from ...backends import numpy
 from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
-from ...nn.functional.embedding import ONE_HOT
 from ...ops import cumulative, gather_scatter, sorting
 from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load, store
 from .jit import (
@@ -331,6 +330,19 @@ def add_back(key: str) -> Run:
     return run
 
 
+@gather_scatter.index_select.kernel("cpu", "input", min_size=64)
+def index_select_input() -> Run:
+    """Make the rule of `index_select`: each slice of the gradient added where it was picked."""
+    scatter_kernel()
+
+    def run(g: Array, shape: tuple[int, ...], dim: int, index: Any) -> np.ndarray | None:
+        if g.ndim != len(shape):
+            return None
+        return scatter_along(np.zeros(shape, g.dtype), dim, index, g, ADD, True)
+
+    return run
+
+
 @sorting.minmax_dim.kernel("cpu", "input", min_size=32)
 def minmax_input() -> Run:
     """Make the rule of `max` and `min` along an axis."""
@@ -401,40 +413,6 @@ def scatter_input() -> Run:
 
     def run(g: Array, dim: int, index: Any) -> np.ndarray | None:
         return scatter_into_copy(g, dim, index, np.zeros((), g.dtype), ASSIGN)
-
-    return run
-
-
-def one_hot_rows(start, stop, classes, y, errors):
-    """Write one-hot rows of y, and a 1 to `errors` if a class does not exist."""
-    start, stop = claim_range(start, stop)
-    for r in range(start, stop):
-        row, at = y[r], classes[r]
-        for i in range(row.size):
-            row[i] = 0
-        if 0 <= at < row.size:
-            row[np.uint64(at)] = 1
-        else:
-            errors[0] = 1
-
-
-@ONE_HOT.kernel("cpu", min_size=1)
-def one_hot() -> Run:
-    """Make one-hot vectors along a new last axis."""
-    vector, table = types.int64[::1], types.int64[:, ::1]
-    signature = types.void(types.uint64, types.uint64, vector, table, vector)
-    kernel = njit([signature], cache=True, nogil=True, error_model="numpy")(one_hot_rows)
-
-    def run(classes: Array, num_classes: int) -> np.ndarray | None:
-        if not classes.flags.carray:
-            return None
-        shape, count = classes.shape, classes.size
-        y, errors = np.empty((count, num_classes), INT64_DTYPE), np.zeros(1, INT64_DTYPE)
-        flat = classes if len(shape) == 1 else classes.reshape(-1)
-        parallel_for(kernel, count, flat, y, errors, work=y.size)
-        if errors[0]:
-            return None
-        return y if len(shape) == 1 else y.reshape(*shape, num_classes)
 
     return run
 

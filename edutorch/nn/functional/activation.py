@@ -39,7 +39,7 @@ from ...ops.special import (
     tail_coefficients,
 )
 from ..common_types import DTypeLike
-from .op_decorators import ArrayOrTensor, SettingError, activation, compute_in_float32
+from .op_decorators import ArrayOrTensor, SettingError, activation, compute_in_float32, shape_of
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
@@ -374,7 +374,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> nn.functional.prelu(tensor([-2.0, 2.0]), tensor([0.25]))
     tensor([-0.5000,  2.0000])
     """
-    shape, slopes = input._array.shape, weight._array.shape
+    shape, slopes = shape_of(input), shape_of(weight)
     ndim, count = len(shape), 1 if len(shape) < 2 else shape[1]
     if len(slopes) > 1 or (slopes and slopes[0] != 1 and slopes[0] != count):
         raise ShapeError(

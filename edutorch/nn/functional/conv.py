@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ... import backends
 from ...backends.numpy import Array, Namespace
 from ...core.composed import composed_in_float32, recorded_as
-from ...core.tensor import PLAIN_TENSORS, Tensor
+from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import narrow, permute, reshape, squeeze, unsqueeze
 from ...ops import sum as total
@@ -35,6 +35,7 @@ from .op_decorators import (
     compute_in_float32,
     is_half_array,
     layer,
+    shape_of,
 )
 from .sliding_window import (
     Counts,
@@ -321,11 +322,6 @@ conv_weight_grad.vjp(
 # Sequences, images and volumes, with or without a batch ----------------------------------------
 
 LAYOUTS = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
-
-
-def shape_of(tensor: Tensor) -> Shape:
-    """Return a tensor's shape: the array's, unless the tensor is of a class that knows better."""
-    return tensor._array.shape if tensor.__class__ in PLAIN_TENSORS else tensor.shape
 
 
 def check_shapes(

@@ -27,7 +27,7 @@ from ...ops import clamp, mean, reshape, rsqrt, sum, var
 from ...ops.reduction import mean_of
 from ...ops.statistics import vector_norm
 from .distance import at_least, scale_by_max, shortest
-from .op_decorators import ArrayOrTensor, SettingError, layer
+from .op_decorators import ArrayOrTensor, SettingError, layer, shape_of
 from .padding import pad
 from .pooling import avg_pool_nd
 
@@ -386,6 +386,10 @@ def check_normalized_shape(op: str, shape: tuple[int, ...], **parameters: Tensor
 def resolve_normalized_shape(
     op: str, input: Tensor, normalized_shape: Sequence[int]
 ) -> tuple[int, ...]:
+    if normalized_shape.__class__ is tuple and normalized_shape:  # the usual case first
+        shape, whole = normalized_shape, shape_of(input)
+        if whole[len(whole) - len(shape) :] == shape:
+            return shape
     if isinstance(normalized_shape, int):
         raise wrong_argument(op, "normalized_shape", normalized_shape, "Sequence[int]")
     shape = tuple(normalized_shape)
@@ -411,18 +415,19 @@ def group_norm(
     >>> nn.functional.group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
     tensor([[-1.,  1.]])
     """
-    if input.ndim < 2 or num_groups <= 0:
+    shape = shape_of(input)
+    if len(shape) < 2 or num_groups <= 0:
         raise ShapeError(
             "group_norm", "needs an input (n, c, …) and a positive number of groups",
             {"input": tuple(input.shape), "num_groups": num_groups},
         )  # fmt: skip
-    c = input.shape[1]
+    c = shape[1]
     if c % num_groups:
         raise ShapeError(
             "group_norm", f"{c} channels cannot be cut into {num_groups} groups",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    if input.numel() == num_groups == input.shape[0] * num_groups:
+    if shape[0] == 1 and math.prod(shape) == num_groups:
         raise ShapeValueError(
             "group_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "a single number less its mean is 0",

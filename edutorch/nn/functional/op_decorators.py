@@ -14,7 +14,7 @@ from ...backends.numpy import ArrayOrTensor as ArrayOrTensor
 from ...core.error_messages import conversion_hint
 from ...core.op import ELEMENTWISE, OTHER, Op
 from ...core.shapes import Contract
-from ...core.tensor import Tensor
+from ...core.tensor import PLAIN_TENSORS, Tensor
 from ...core.tensor_methods import in_place
 from ...errors import DTypeError, EdutorchError, ShapeError
 
@@ -54,6 +54,11 @@ def activation(forward: Callable[..., Any] | None = None, /, **options: Any) -> 
     op = Op(forward, ELEMENTWISE, **{**fixed, **options})
     op.function.in_place = in_place(op)
     return op.function
+
+
+def shape_of(tensor: Tensor) -> Shape:
+    """Return a tensor's shape: the array's, unless the tensor is of a class that knows better."""
+    return tensor._array.shape if tensor.__class__ in PLAIN_TENSORS else tensor.shape
 
 
 def can_read(tensor: Tensor) -> bool:

@@ -35,6 +35,9 @@ def multiply(name: str, input: Any, other: Any) -> Any:
     return sparse_times_sparse(name, input, other)
 
 
+multiply_matrices = recorded_as("MmBackward0")(multiply)
+
+
 @recorded_as("SparseMmReduceImplBackward0")
 def reduced_product(input: Any, other: Tensor, reduce: str) -> Tensor:
     """Return what `reduce` makes of the terms of each element of a product, in place of their sum.
@@ -105,13 +108,13 @@ def check_factors(name: str, input: Tensor, other: Tensor) -> None:
 
 def mm(input: Any, mat2: Any) -> Any:
     """Return the product of two matrices: see `torch.mm`."""
-    return recorded_as("MmBackward0")(multiply)("mm", input, mat2)
+    return multiply_matrices("mm", input, mat2)
 
 
 def matmul(input: Any, other: Any) -> Any:
     """Return the product of matrices or vectors: see `torch.matmul`."""
     if len(input.shape) == 2 and len(other.shape) == 2:
-        return recorded_as("MmBackward0")(multiply)("matmul", input, other)
+        return multiply_matrices("matmul", input, other)
     if len(input.shape) == 2 and len(other.shape) == 1 and not isinstance(other, SparseTensor):
         return mv(input, other)
     raise not_for_sparse("expand")
