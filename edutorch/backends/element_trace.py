@@ -23,7 +23,8 @@ EXPRESSIONS = {
     "not_equal": "{} != {}", "and": "{} & {}", "less_equal": "{} <= {}", "or": "{} | {}",
     "xor": "{} ^ {}", "not": "not {}", "isnan": "{0} != {0}", "abs": "abs({})",
     "sqrt": "np.sqrt({})", "sign": "np.sign({})", "where": "{1} if {0} else {2}",
-    # A NaN is kept, as by NumPy: it is not equal to itself, and no comparison with it holds.
+    # A NaN is kept, as by NumPy: it is not equal to itself, and no comparison with it holds. Of one
+    # number for all elements, whether it is NaN is asked once.
     "maximum": "{1} if {0} < {1} or {1} != {1} else {0}",
     "minimum": "{1} if {0} > {1} or {1} != {1} else {0}",
     "clip": "{1} if {0} < {1} else {2} if {0} > {2} else {0}",
