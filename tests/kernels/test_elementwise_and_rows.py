@@ -381,6 +381,23 @@ def test_reductions_of_columns(name, dtype, outer, n, inner, keepdim):
         close(result, np.asarray(expected), dtype, digits=8)
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    shape=some.lists(some.integers(1, 24), min_size=1, max_size=3), dtype=FORMATS,
+    keepdim=some.booleans(), special=some.sampled_from([0.0, -0.0, np.inf, np.nan]),
+    data=some.data(),
+)  # fmt: skip
+def test_small_sums_are_those_of_numpy_to_the_last_bit(shape, dtype, keepdim, special, data):
+    x = array(shape, dtype)
+    x[x > 1] = special
+    dim = data.draw(some.sampled_from([None, *range(x.ndim)]))
+    for name in ("sum", "mean"):
+        result = kernel(reductions, name)(x, dim, keepdim, None)
+        expected = np.asarray(REGISTRY[name].forward(np, x, dim, keepdim))
+        np.testing.assert_array_equal(result, expected, strict=True)
+        assert (np.signbit(result) == np.signbit(expected))[~np.isnan(expected)].all()
+
+
 def test_reductions_with_what_is_not_finite():
     x = array((40, 40), np.float32)
     x[0, 1], x[1, 1], x[2, 1], x[2, 5], x[3, 0] = np.inf, np.nan, np.inf, -np.inf, -np.nan

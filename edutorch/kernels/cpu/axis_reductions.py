@@ -144,6 +144,18 @@ def add_columns(x, left, right, divisor, y):
 
 
 @njit(forceinline=True)
+def add_squares_of_columns(x, left, right, divisor, takes_root, y):
+    """Write Σ x² / divisor of some columns of a matrix, or its square root."""
+    sums = np.zeros(right - left)
+    for r in range(x.shape[0]):
+        row = x[r, left:right]
+        for j in range(sums.size):
+            sums[j] += np.float64(row[j]) * np.float64(row[j])
+    for j in range(sums.size):
+        y[left + j] = math.sqrt(sums[j] / divisor) if takes_root else sums[j] / divisor
+
+
+@njit(forceinline=True)
 def add_columns_in_order(x, left, right, divisor, y):
     """The same row by row, as NumPy adds."""
     sums, number = y[left:right], y.dtype.type
@@ -201,11 +213,7 @@ def compare_columns(choose, x, left, right, y):
 
 
 def reduce_columns(start, stop, like, addresses, lengths, operation, divisor, takes_root):
-    """Reduce along the middle axis: Σ x / divisor, or an extreme; the range: bands of columns.
-
-    Args:
-        takes_root: False; it is there as in `reduce_rows`.
-    """
+    """Reduce along the middle axis: a sum, a norm or an extreme; the range: bands of columns."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     outer, _, inner = lengths
@@ -221,6 +229,8 @@ def reduce_columns(start, stop, like, addresses, lengths, operation, divisor, ta
             add_columns(x[block], left, right, divisor, y[block])
         elif operation == IN_ORDER:
             add_columns_in_order(x[block], left, right, divisor, y[block])
+        elif operation == SQUARES:
+            add_squares_of_columns(x[block], left, right, divisor, takes_root, y[block])
         elif operation == MAXIMUM:
             compare_columns(larger, x[block], left, right, y[block])
         else:

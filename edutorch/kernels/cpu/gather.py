@@ -21,14 +21,15 @@ from ...backends.numpy import Array
 from ...ops import gather_scatter
 from .array_blocks import DATA, load, store
 from .jit import pointer, use_wide_vectors
+from .parallel import parallel_for
 from .scatter import (
     INT64_DTYPE,
-    axis_and_index,
     compile_for_objects,
     count_leading_slices,
     fits,
+    index_array,
     is_full_slice,
-    run_valid,
+    normal_axis,
     split_axes,
 )
 from .strided_copy import SHARES
@@ -37,9 +38,6 @@ from .work_queue import claim_range
 __all__ = ["gather_along"]
 
 Run = Callable[..., Any]
-LONG = 1024
-"""From so many elements on, a second pass over an index takes longer than a test of each."""
-
 CHUNK = 4096
 """Indices are divided in units of so many elements."""
 
@@ -54,24 +52,6 @@ def is_in_range(chosen, count, n):
 
 
 @njit
-def gather_short_rows(rows, addresses, lengths, like):
-    """Gather the elements of a range of rows, whose indices are checked at once."""
-    x, index, y = addresses
-    n, count = lengths
-    size, row, last = like.itemsize, rows[0], rows[1]
-    words = pointer(index + row * count * 8, np.empty(0, np.uint64))
-    if not is_in_range(words, (last - row) * count, n):
-        return False
-    for i in range(row, last):
-        block = pointer(x + i * n * size, like)
-        out = pointer(y + i * count * size, like)
-        chosen = pointer(index + i * count * 8, np.empty(0, np.uint64))
-        for k in range(np.uint64(count)):
-            out[k] = block[chosen[k]]
-    return True
-
-
-@njit
 def gather_units(start, stop, addresses, lengths, like):
     """y[i, k, j] = x[i, index[i, k, j], j]; return whether all indices are in range."""
     x, index, y = addresses
@@ -79,24 +59,13 @@ def gather_units(start, stop, addresses, lengths, like):
     count, size, is_valid = m * inner, like.itemsize, True
     chunks = (count + CHUNK - 1) // CHUNK
     units = outer * chunks
-    if chunks == 1 and inner == 1:
-        rows = outer * start // SHARES, outer * stop // SHARES
-        return gather_short_rows(rows, addresses, (n, count), like)
     for unit in range(units * start // SHARES, units * stop // SHARES):
-        i, first = unit, 0
-        if chunks > 1:
-            i, first = unit // chunks, unit % chunks * CHUNK
+        i, first = unit // chunks, unit % chunks * CHUNK
         length = np.uint64(min(CHUNK, count - first))
         block = pointer(x + i * n * inner * size, like)
         out = pointer(y + (i * count + first) * size, like)
         chosen = pointer(index + (i * count + first) * 8, np.empty(0, np.uint64))
-        if inner == 1 and length > LONG:  # the index is read once
-            for k in range(length):
-                at = chosen[k]
-                if at >= np.uint64(n):
-                    return False
-                out[k] = block[at]
-        elif not is_in_range(chosen, length, n):
+        if not is_in_range(chosen, length, n):
             is_valid = False
         elif inner == 1:
             for k in range(length):
@@ -131,9 +100,8 @@ def gather_elements(start, stop, x, index, y, errors, dim, size):
             is_valid = gather_units(start, stop, addresses, lengths, np.empty(0, np.uint16))
         else:
             is_valid = gather_units(start, stop, addresses, lengths, np.empty(0, np.uint8))
-    if not is_valid and errors != 0:
+    if not is_valid:
         store(load(errors + DATA), 1)
-    return is_valid
 
 
 @njit
@@ -187,9 +155,8 @@ def select_slices(start, stop, x, index, y, errors, dim, size):
             is_valid = select_units(start, stop, addresses, lengths, np.empty(0, np.uint16))
         else:
             is_valid = select_units(start, stop, addresses, lengths, np.empty(0, np.uint8))
-    if not is_valid and errors != 0:
+    if not is_valid:
         store(load(errors + DATA), 1)
-    return is_valid
 
 
 @functools.cache
@@ -206,13 +173,14 @@ def select_kernel() -> Any:
 
 def gather_along(input: Array, dim: int, index: Any) -> np.ndarray | None:
     """Return the elements at `index` along `dim`. None: another case, or an index out of range."""
-    usual, kernel = axis_and_index(input, dim, index), gather_kernel()
-    if usual is None or kernel is None:
+    dim, index, kernel = normal_axis(input, dim), index_array(index), gather_kernel()
+    if dim < 0 or index is None or kernel is None:
         return None
-    dim, index = usual
-    y = np.empty(index.shape, input.dtype)
-    addresses = id(input), id(index), id(y)
-    return y if run_valid(kernel, addresses, (dim, y.itemsize), y.size) else None
+    y, errors = np.empty(index.shape, input.dtype), np.zeros(1, INT64_DTYPE)
+    parallel_for(
+        kernel, SHARES, id(input), id(index), id(y), id(errors), dim, y.itemsize, work=y.size
+    )
+    return None if errors[0] else y
 
 
 # Makers ------------------------------------------------------------------------------------------
@@ -243,16 +211,18 @@ def gather_source(key: str) -> Run:
 
 def select_along(input: Array, dim: int, index: Any) -> np.ndarray | None:
     """Return the slices at `index`, a vector. None: another case, or out of range."""
-    usual, kernel = axis_and_index(input, dim, index), select_kernel()
-    if usual is None or kernel is None or usual[1].ndim != 1:
+    dim, index, kernel = normal_axis(input, dim), index_array(index), select_kernel()
+    if dim < 0 or index is None or index.ndim != 1 or kernel is None:
         return None
-    dim, index = usual
     shape = input.shape
     y = np.empty((*shape[:dim], index.size, *shape[dim + 1 :]), input.dtype)
     if not y.size:
         return None
-    addresses = id(input), id(index), id(y)
-    return y if run_valid(kernel, addresses, (dim, y.itemsize), y.size) else None
+    errors = np.zeros(1, INT64_DTYPE)
+    parallel_for(
+        kernel, SHARES, id(input), id(index), id(y), id(errors), dim, y.itemsize, work=y.size
+    )
+    return None if errors[0] else y
 
 
 @gather_scatter.index_select.kernel("cpu", min_size=64)

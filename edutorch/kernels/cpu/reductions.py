@@ -285,7 +285,7 @@ def vector_norm() -> Run:
         shape: tuple[int, ...], dtype: np.dtype[Any], ord: float, dim: Dims, keepdim: bool
     ) -> Reduction | None:
         layout = axis_layout(shape, dim) if ord == 2 else None
-        if layout is None or layout.lengths[2] > 1 or layout.lengths[1] == 1:
+        if layout is None or layout.lengths[1] == 1 or 1 < layout.lengths[2] < COLUMN_BAND:
             return None
         return plan_reduction(layout, keepdim, dtype, SQUARES, takes_root=True)
 

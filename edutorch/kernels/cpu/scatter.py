@@ -25,6 +25,7 @@ from ...backends import numpy
 from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
 from ...ops import cumulative, gather_scatter, sorting
+from . import parallel
 from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load, store
 from .jit import (
     ARRAY_1D,
@@ -35,7 +36,7 @@ from .jit import (
     compile_kernel,
     pointer,
 )
-from .parallel import MIN_PARALLEL, entry_of, parallel_for
+from .parallel import parallel_for
 from .strided_copy import SHARES, copy_into, copy_kernel
 from .work_queue import claim_range
 
@@ -218,35 +219,17 @@ def scatter_elements(start, stop, y, index, source, errors, axis):
         else:
             bits_64 = np.empty(0, np.uint64)
             is_valid = scatter_lines(start, stop, addresses, lengths, steps, False, bits_64)
-    if not is_valid and errors != 0:
+    if not is_valid:
         store(load(errors + DATA), 1)
-    return is_valid
 
 
 def compile_for_objects(kernel: Callable[..., None], *further: Any) -> Any:
-    """Compile a kernel of array objects, four of them, and return its entry; see `run_valid`.
-
-    None where they have another layout.
-    """
+    """Compile a kernel of array objects, four of them; None where they have another layout."""
     if not layout_is_known():
         return None
-    signature = types.boolean(UNSIGNED, UNSIGNED, *[types.int64] * 4, *further)
-    return entry_of(njit([signature], cache=True, nogil=True, error_model="numpy")(kernel))
-
-
-def run_valid(
-    kernel: Any, addresses: tuple[int, int, int], arguments: tuple[Any, ...], work: int
-) -> bool:
-    """Run a kernel on all threads; return whether all indices were in range.
-
-    Alone it returns that itself; of several parts, each one says so in an array if they were not.
-    """
-    if work < MIN_PARALLEL:
-        is_valid: bool = kernel(0, SHARES, *addresses, 0, *arguments)
-        return is_valid
-    errors = np.zeros(1, INT64_DTYPE)
-    parallel_for(kernel, SHARES, *addresses, id(errors), *arguments, work=work)
-    return not errors[0]
+    signature = types.void(UNSIGNED, UNSIGNED, *[types.int64] * 4, *further)
+    compiled = njit([signature], cache=True, nogil=True, error_model="numpy")(kernel)
+    return parallel.entry_of(compiled)
 
 
 @functools.cache
@@ -256,30 +239,25 @@ def scatter_kernel() -> Any:
     return compile_for_objects(scatter_elements, types.UniTuple(types.int64, 5))
 
 
-def axis_and_index(array: Any, dim: Any, index: Any) -> tuple[int, Any] | None:
-    """Return the number of an axis, and an index as a contiguous array of int64.
-
-    None: the elements of the array cannot be moved, or there is no such axis or no index.
-
-    Args:
-        index: a tensor or an array.
-    """
-    if array.__class__ is not np.ndarray or dim.__class__ is not int:
-        return None
-    ndim, index = array.ndim, getattr(index, "_array", index)
-    if not -ndim <= dim < ndim or array.itemsize not in SIZES:
-        return None
+def index_array(index: Any) -> Any:
+    """Return an index, a tensor or an array, as a contiguous array of int64; None: it is none."""
+    index = getattr(index, "_array", index)
     if index.__class__ is not np.ndarray:
         index = as_ndarray(index)
-        if index.__class__ is not np.ndarray:
-            return None
-    if not index.size:
+    if index.__class__ is not np.ndarray or not index.size:
         return None
-    if index.dtype is not INT64_DTYPE or not index.flags.c_contiguous:
-        if index.dtype.kind not in "iu":
-            return None
-        index = np.ascontiguousarray(index, np.int64)
-    return dim % ndim, index
+    if index.dtype is INT64_DTYPE and index.flags.c_contiguous:
+        return index
+    return np.ascontiguousarray(index, np.int64) if index.dtype.kind in "iu" else None
+
+
+def normal_axis(array: Any, dim: Any) -> int:
+    """Return the number of an axis of a plain array whose elements can be moved; -1: it is none."""
+    if array.__class__ is np.ndarray and dim.__class__ is int and array.itemsize in SIZES:
+        ndim = array.ndim
+        if -ndim <= dim < ndim:
+            return dim % ndim
+    return -1
 
 
 def scatter_along(
@@ -293,19 +271,20 @@ def scatter_along(
         is_slices: whether the index is a vector of slices.
         before: an array that is copied to y before.
     """
-    usual, kernel = axis_and_index(y, dim, index), scatter_kernel()
-    if usual is None or kernel is None or source.__class__ is not np.ndarray:
+    dim, index, kernel = normal_axis(y, dim), index_array(index), scatter_kernel()
+    if dim < 0 or index is None or kernel is None or source.__class__ is not np.ndarray:
         return None
-    dim, index = usual
     size = y.itemsize
     if source.dtype != y.dtype or size < 4 or (mode == ADD and y.dtype.kind != "f"):
         return None
     if not source.flags.c_contiguous:
         source = copy_into(np.empty(source.shape, source.dtype), source)
+    errors = np.zeros(1, INT64_DTYPE)
     axis = dim, size, mode, int(is_slices), 0 if before is None else id(before)
     # Threads divide slices by columns: parts of rows that move between caches until they are large.
     work = source.size // SLICE_WORK if is_slices else index.size
-    return y if run_valid(kernel, (id(y), id(index), id(source)), (axis,), work) else None
+    parallel_for(kernel, SHARES, id(y), id(index), id(source), id(errors), axis, work=work)
+    return None if errors[0] else y
 
 
 def scatter_into_copy(
