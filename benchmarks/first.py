@@ -56,6 +56,7 @@ CALLS = {
     "rnn": "layers.RNN(64, 64)(x(16, 8, 64))[0]",
     "lstm": "layers.LSTM(64, 64)(x(16, 8, 64))[0]",
     "gru": "layers.GRU(64, 64)(x(16, 8, 64))[0]",
+    "lstm_cell": "layers.LSTMCell(64, 64)(x(8, 64))[0]",
     "solve": "linalg.solve(x(*matrix) + 9 * torch.eye(256), x(*matrix))",
     "rfft": "fft.rfft(x(*matrix)).abs()",
 }

@@ -24,6 +24,7 @@ from ..fx.captured_graph import Captured, argument_names
 from ..modes import DEFAULT, NO_GRAD, Modes, current
 from ..nn import Module
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
+from . import trial as trial_module
 from .compiled_version import CompiledVersion
 from .entry_codegen import MISS, make_entry
 from .guards import Guards, describe, is_guarded_array
@@ -468,3 +469,7 @@ def reset() -> None:
     """Discard everything that was compiled."""
     for compiled_ in list(ALL):
         compiled_.reset()
+
+
+# Its annotations name these.
+vars(trial_module).update(Compiled=Compiled, CompiledVersion=CompiledVersion)

@@ -32,13 +32,17 @@ __all__ = ["Trial"]
 WARM_CALLS = 8
 """So many calls come first: kernels are requested, and an argument may become another one."""
 
-TURNS = (False,) * 3 + (True,) * 3 + (False,) * 3 + (True,) * 3
-"""Whether each of the measured calls runs the function as it is written."""
+TURNS = ((False,) * 10 + (True,) * 10) * 2
+"""Whether each of the measured calls runs the function as it is written. Of ten in a row the first
+are slower than the others: the caches have what the other way reads."""
 
 GAIN = 1.02
 """The function is preferred where the program takes so much more time: a call has to be guarded."""
 
-MAX_CALLS = 200
+LONG_SECONDS = 0.002
+"""A function that takes so long is given up after two calls, if the program is much faster."""
+
+MAX_SECONDS = 60
 """Then there is no result, because kernels are still being compiled: the program is used."""
 
 
@@ -47,7 +51,7 @@ class Trial:
 
     Attributes:
         version: the version that is timed.
-        calls: how many there were.
+        calls, begin: how many there were, and when the first was.
         turn: the index in `TURNS` of the current call, or -1 before the first.
         start: when the current call began.
         best: the shortest time of a turn, by whether the function ran as it is written.
@@ -55,7 +59,7 @@ class Trial:
 
     def __init__(self) -> None:
         self.version: CompiledVersion | None = None
-        self.calls = 0
+        self.calls, self.begin = 0, 0.0
         self.restart()
 
     def restart(self) -> None:
@@ -68,12 +72,12 @@ class Trial:
         now = perf_counter()
         version = compiled.entries[0] if compiled.entries else None
         if version is not self.version:
-            self.version, self.calls = version, 0
+            self.version, self.calls, self.begin = version, 0, now
             self.restart()
         self.calls += 1
         if version is None or self.calls <= WARM_CALLS:
             return compiled.call_version(args, kwargs)
-        if not can_be_timed(version) or self.calls > MAX_CALLS:
+        if not can_be_timed(version) or now - self.begin > MAX_SECONDS:
             compiled.end_trial()
             return compiled.call_version(args, kwargs)
         if compiler.is_busy or not is_ordinary_call():
@@ -83,8 +87,7 @@ class Trial:
             way = TURNS[self.turn]
             self.best[way] = min(self.best[way], now - self.start)
         self.turn += 1
-        # One that takes twice as long needs no second chance.
-        if self.turn == len(TURNS) or 2 * self.best[False] < self.best[True] < math.inf:
+        if self.turn == len(TURNS) or self.is_hopeless():
             self.decide(version)
             compiled.end_trial()
             return compiled.call_version(args, kwargs)
@@ -93,6 +96,15 @@ class Trial:
             return compiled.function(*args, **kwargs)
         self.start = perf_counter()
         return compiled.call_version(args, kwargs)
+
+    def is_hopeless(self) -> bool:
+        """Whether the function takes so long that no more calls are spent on it.
+
+        Not by its first call alone, which may write code for its ops.
+        """
+        program, written = self.best[False], self.best[True]
+        has_two = sum(TURNS[: self.turn]) > 1
+        return has_two and written > LONG_SECONDS and written > 1.5 * program
 
     def decide(self, version: CompiledVersion) -> None:
         """Let the function run as it is written where that is faster."""

@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from numpy import ndarray
+
 from ...backends.numpy import Array, Namespace
 from ...core.composed import with_argument_checks
 from ...core.tensor import Tensor
@@ -205,8 +207,9 @@ def cell_step(
     step: Step, input: Tensor, state: State, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> State:  # fmt: skip
-    """A step of a cell, from the input itself. That of an LSTM is one op."""
-    if step is lstm_step and current().autocast is None:
+    """A step of a cell, from the input itself. That of an LSTM is one op on the CPU."""
+    is_plain = input._array.__class__ is ndarray and current().autocast is None
+    if step is lstm_step and is_plain:  # else of ops: in a graph that is captured, on a GPU
         y, _ = lstm_cell_forward(input, *state, w_ih, w_hh, b_ih, b_hh)
         return unbind(y)
     return step(linear(input, w_ih, b_ih), state, w_hh, b_hh)
