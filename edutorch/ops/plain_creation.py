@@ -146,7 +146,10 @@ def eye(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     (size,) = args
     if size <= 0 or size * size > creation.LARGE:
         return None
-    array = make_full(np, (size, size), 0, dtype or dtypes._default.numpy)
+    if size * size < FILL.min_size:
+        array: Any = np.zeros((size, size), dtype or dtypes._default.numpy)
+    else:
+        array = make_full(np, (size, size), 0, dtype or dtypes._default.numpy)
     array.reshape(-1)[:: size + 1] = 1
     return array
 
