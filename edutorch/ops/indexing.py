@@ -233,7 +233,7 @@ def index_node(index: Index) -> type[Node]:
     for part in parts:
         cls = part.__class__
         if cls is slice:
-            if part != ALL:
+            if part.start is not None or part.stop is not None or part.step is not None:
                 node = SLICE
         elif cls is int:
             node = SELECT
@@ -244,7 +244,6 @@ def index_node(index: Index) -> type[Node]:
     return node
 
 
-ALL = slice(None)
 SELECT, SLICE, UNSQUEEZE, ALIAS, INDEX = (
     getitem.op.node_type_named(f"{name}Backward0")
     for name in ("Select", "Slice", "Unsqueeze", "Alias", "Index")
