@@ -21,15 +21,14 @@ from ...backends.numpy import Array
 from ...ops import gather_scatter
 from .array_blocks import DATA, load, store
 from .jit import pointer, use_wide_vectors
-from .parallel import parallel_for
 from .scatter import (
     INT64_DTYPE,
+    axis_and_index,
     compile_for_objects,
     count_leading_slices,
     fits,
-    index_array,
     is_full_slice,
-    normal_axis,
+    run_checked,
     split_axes,
 )
 from .strided_copy import SHARES
@@ -38,6 +37,9 @@ from .work_queue import claim_range
 __all__ = ["gather_along"]
 
 Run = Callable[..., Any]
+LONG = 1024
+"""From so many elements on, a second pass over an index takes longer than a test of each."""
+
 CHUNK = 4096
 """Indices are divided in units of so many elements."""
 
@@ -60,12 +62,20 @@ def gather_units(start, stop, addresses, lengths, like):
     chunks = (count + CHUNK - 1) // CHUNK
     units = outer * chunks
     for unit in range(units * start // SHARES, units * stop // SHARES):
-        i, first = unit // chunks, unit % chunks * CHUNK
+        i, first = unit, 0
+        if chunks > 1:
+            i, first = unit // chunks, unit % chunks * CHUNK
         length = np.uint64(min(CHUNK, count - first))
         block = pointer(x + i * n * inner * size, like)
         out = pointer(y + (i * count + first) * size, like)
         chosen = pointer(index + (i * count + first) * 8, np.empty(0, np.uint64))
-        if not is_in_range(chosen, length, n):
+        if inner == 1 and length > LONG:  # the index is read once
+            for k in range(length):
+                at = chosen[k]
+                if at >= np.uint64(n):
+                    return False
+                out[k] = block[at]
+        elif not is_in_range(chosen, length, n):
             is_valid = False
         elif inner == 1:
             for k in range(length):
@@ -171,16 +181,16 @@ def select_kernel() -> Any:
     return compile_for_objects(select_slices, types.int64, types.int64)
 
 
-def gather_along(input: Array, dim: int, index: Any) -> np.ndarray | None:
+def gather_along(
+    input: Array, dim: int, index: Any, sparse_grad: bool = False
+) -> np.ndarray | None:
     """Return the elements at `index` along `dim`. None: another case, or an index out of range."""
-    dim, index, kernel = normal_axis(input, dim), index_array(index), gather_kernel()
-    if dim < 0 or index is None or kernel is None:
+    kernel = gather_kernel()
+    dim, index = axis_and_index(input, dim, index)
+    if dim < 0 or kernel is None:
         return None
-    y, errors = np.empty(index.shape, input.dtype), np.zeros(1, INT64_DTYPE)
-    parallel_for(
-        kernel, SHARES, id(input), id(index), id(y), id(errors), dim, y.itemsize, work=y.size
-    )
-    return None if errors[0] else y
+    y = np.empty(index.shape, input.dtype)
+    return y if run_checked(kernel, y.size, input, index, y, dim, y.itemsize) else None
 
 
 # Makers ------------------------------------------------------------------------------------------
@@ -190,11 +200,7 @@ def gather_along(input: Array, dim: int, index: Any) -> np.ndarray | None:
 def gather() -> Run:
     """Make the forward of `gather`."""
     gather_kernel()
-
-    def run(input: Array, dim: int, index: Any, sparse_grad: bool) -> np.ndarray | None:
-        return gather_along(input, dim, index)
-
-    return run
+    return gather_along
 
 
 @gather_scatter.scatter.kernel("cpu", "src", min_size=64)
@@ -211,18 +217,16 @@ def gather_source(key: str) -> Run:
 
 def select_along(input: Array, dim: int, index: Any) -> np.ndarray | None:
     """Return the slices at `index`, a vector. None: another case, or out of range."""
-    dim, index, kernel = normal_axis(input, dim), index_array(index), select_kernel()
-    if dim < 0 or index is None or index.ndim != 1 or kernel is None:
+    kernel = select_kernel()
+    dim, index = axis_and_index(input, dim, index)
+    if dim < 0 or index.ndim != 1 or kernel is None:
         return None
-    shape = input.shape
-    y = np.empty((*shape[:dim], index.size, *shape[dim + 1 :]), input.dtype)
+    shape = list(input.shape)
+    shape[dim] = index.size
+    y = np.empty(shape, input.dtype)
     if not y.size:
         return None
-    errors = np.zeros(1, INT64_DTYPE)
-    parallel_for(
-        kernel, SHARES, id(input), id(index), id(y), id(errors), dim, y.itemsize, work=y.size
-    )
-    return None if errors[0] else y
+    return y if run_checked(kernel, y.size, input, index, y, dim, y.itemsize) else None
 
 
 @gather_scatter.index_select.kernel("cpu", min_size=64)

@@ -36,7 +36,7 @@ from .jit import (
     compile_kernel,
     pointer,
 )
-from .parallel import parallel_for
+from .parallel import MIN_WORK_PER_THREAD, parallel_for
 from .strided_copy import SHARES, copy_into, copy_kernel
 from .work_queue import claim_range
 
@@ -145,7 +145,7 @@ def scatter_lines(start, stop, addresses, lengths, steps, adds, like):
     is_slices = index_steps[2] == 0 and source_steps[2] == size
     line, last = lines * start // SHARES, lines * stop // SHARES
     while line < last:
-        i, j = line // inner, line % inner
+        i, j = (line, 0) if inner == 1 else (line // inner, line % inner)
         width = min(inner - j, last - line)
         offset = (i * n * inner + j) * size
         block = y + offset
@@ -244,20 +244,55 @@ def index_array(index: Any) -> Any:
     index = getattr(index, "_array", index)
     if index.__class__ is not np.ndarray:
         index = as_ndarray(index)
-    if index.__class__ is not np.ndarray or not index.size:
-        return None
+        if index.__class__ is not np.ndarray:
+            return None
     if index.dtype is INT64_DTYPE and index.flags.c_contiguous:
-        return index
+        return index if index.size else None
+    if not index.size:
+        return None
     return np.ascontiguousarray(index, np.int64) if index.dtype.kind in "iu" else None
 
 
-def normal_axis(array: Any, dim: Any) -> int:
-    """Return the number of an axis of a plain array whose elements can be moved; -1: it is none."""
+def axis_and_index(array: Any, dim: Any, index: Any) -> tuple[int, Any]:
+    """Return the number of an axis of a plain array whose elements can be moved, and the index.
+
+    An axis of -1: one of them is another case.
+    """
+    index = getattr(index, "_array", index)
+    is_usual = index.__class__ is np.ndarray and index.dtype is INT64_DTYPE
+    if not is_usual or not index.flags.c_contiguous or not index.size:
+        index = index_array(index)
     if array.__class__ is np.ndarray and dim.__class__ is int and array.itemsize in SIZES:
         ndim = array.ndim
-        if -ndim <= dim < ndim:
-            return dim % ndim
-    return -1
+        if -ndim <= dim < ndim and index is not None:
+            return dim if dim >= 0 else dim + ndim, index
+    return -1, None
+
+
+def run_checked(
+    kernel: Callable[..., None], work: int, first: Array, second: Array, third: Array, *further: Any
+) -> bool:
+    """Run a kernel of array objects that reports a wrong index; return whether all are right.
+
+    Args:
+        work: the number of elements that it moves.
+        further: the arguments behind the array of errors.
+    """
+    # A kept one takes half the time of a new one; another thread takes another.
+    errors = KEPT_ERRORS.pop() if KEPT_ERRORS else np.zeros(1, INT64_DTYPE)
+    if work < 2 * MIN_WORK_PER_THREAD:
+        kernel(0, SHARES, id(first), id(second), id(third), id(errors), *further)
+    else:
+        addresses = id(first), id(second), id(third), id(errors)
+        parallel_for(kernel, SHARES, *addresses, *further, work=work)
+    if errors[0]:
+        return False
+    KEPT_ERRORS.append(errors)
+    return True
+
+
+KEPT_ERRORS: list[np.ndarray] = []
+"""Arrays of one element, which is 0."""
 
 
 def scatter_along(
@@ -271,20 +306,19 @@ def scatter_along(
         is_slices: whether the index is a vector of slices.
         before: an array that is copied to y before.
     """
-    dim, index, kernel = normal_axis(y, dim), index_array(index), scatter_kernel()
-    if dim < 0 or index is None or kernel is None or source.__class__ is not np.ndarray:
+    kernel = scatter_kernel()
+    dim, index = axis_and_index(y, dim, index)
+    if dim < 0 or kernel is None or source.__class__ is not np.ndarray:
         return None
     size = y.itemsize
     if source.dtype != y.dtype or size < 4 or (mode == ADD and y.dtype.kind != "f"):
         return None
     if not source.flags.c_contiguous:
         source = copy_into(np.empty(source.shape, source.dtype), source)
-    errors = np.zeros(1, INT64_DTYPE)
     axis = dim, size, mode, int(is_slices), 0 if before is None else id(before)
     # Threads divide slices by columns: parts of rows that move between caches until they are large.
     work = source.size // SLICE_WORK if is_slices else index.size
-    parallel_for(kernel, SHARES, id(y), id(index), id(source), id(errors), axis, work=work)
-    return None if errors[0] else y
+    return y if run_checked(kernel, work, y, index, source, axis) else None
 
 
 def scatter_into_copy(
@@ -350,7 +384,7 @@ def scatter() -> Run:
         is_number = src.__class__ is float or (src.__class__ is int and abs(src) < LONG)
         if is_number and input.dtype.kind == "f":
             src = np.array(src, input.dtype)
-        if src.__class__ is not np.ndarray or (src.ndim and src.shape != index.shape):
+        if src.__class__ is not np.ndarray:
             return None
         return scatter_into_copy(input, dim, index, src, ASSIGN)
 
@@ -363,7 +397,7 @@ def scatter_add() -> Run:
     scatter_kernel()
 
     def run(input: Array, dim: int, index: Any, src: Array) -> np.ndarray | None:
-        if input.__class__ is not np.ndarray or src.shape != index.shape:
+        if input.__class__ is not np.ndarray or not src.ndim:
             return None
         return scatter_into_copy(input, dim, index, src, ADD)
 
