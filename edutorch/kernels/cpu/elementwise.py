@@ -25,7 +25,7 @@ from ...backends.kernel_registry import Slot, slot_for
 from ...backends.numpy import Array
 from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
-from ...ops import arithmetic, conversion, masking, products
+from ...ops import arithmetic, conversion, products
 from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
 from . import array_blocks
 from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known
@@ -393,23 +393,6 @@ def run_sum(
         return totals[0]
     parallel_for(run_blocks, count, plan.address, id(first), addresses, scalars, work=size)
     return np.add.reduce(totals)
-
-
-@masking.masked_fill.kernel("cpu", min_size=4096)
-def masked_fill_kernel() -> Run:
-    """Make the kernel of `masked_fill`: a choice by a mask, whose operands broadcast."""
-    choose = slot_for(masking.where.op)
-    assert choose is not None
-
-    def run(input: Array, mask: Any, value: Any) -> Any:
-        mask = getattr(mask, "_array", mask)
-        if mask.__class__ is not np.ndarray or mask.dtype != np.bool_ or getattr(value, "ndim", 0):
-            return None
-        if input.dtype not in LOOP_DTYPES:
-            return None
-        return choose(mask, conversion.scalar_array(np, "masked_fill", input, value, ""), input)
-
-    return run
 
 
 @products.outer.kernel("cpu", min_size=256)

@@ -15,7 +15,9 @@ import numpy as np
 from numba import njit, types
 
 from ...backends import numpy
+from ...backends.kernel_registry import slot_for
 from ...backends.numpy import Array
+from ...ops import conversion, masking
 from .jit import UNSIGNED
 from .parallel import parallel_for
 from .work_queue import claim_range
@@ -26,6 +28,7 @@ CHUNK = 4096
 
 WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 BOOL = np.dtype(bool)
+FLOATS = {np.dtype("float32"), np.dtype("float64")}
 FIRST = np.zeros(1, np.int64)
 """The position of the only chunk of a small array."""
 
@@ -152,5 +155,22 @@ def put_masked() -> Run:
             y = array.reshape(-1).view(word)
             parallel_for(kernel, chunks, mask, positions, x, y, work=y.size)
         return array
+
+    return run
+
+
+@masking.masked_fill.kernel("cpu", min_size=4096)
+def masked_fill_kernel() -> Run:
+    """Make the kernel of `masked_fill`: a choice by a mask, whose operands broadcast."""
+    choose = slot_for(masking.where.op)
+    assert choose is not None
+
+    def run(input: Array, mask: Any, value: Any) -> Any:
+        mask = getattr(mask, "_array", mask)
+        if mask.__class__ is not np.ndarray or mask.dtype != BOOL or getattr(value, "ndim", 0):
+            return None
+        if input.dtype not in FLOATS:
+            return None
+        return choose(mask, conversion.scalar_array(np, "masked_fill", input, value, ""), input)
 
     return run

@@ -261,11 +261,6 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
     return target
 
 
-def is_plain(*arrays: Array) -> bool:
-    """Whether these are NumPy arrays, none of a subclass."""
-    return all(array.__class__ is np.ndarray for array in arrays)
-
-
 # Ops that only move elements -------------------------------------------------------------------
 
 
@@ -356,10 +351,8 @@ def roll_axis(x: np.ndarray, shift: int, dim: int) -> np.ndarray | None:
     dim %= ndim
     y, before, size = np.empty(x.shape, x.dtype), (ALL,) * dim, x.shape[dim]
     cut = shift % size  # the last `cut` elements come first
-    for source, target in (
-        (slice(size - cut), slice(cut, None)),
-        (slice(size - cut, None), slice(cut)),
-    ):
+    rest = size - cut
+    for source, target in ((slice(rest), slice(cut, None)), (slice(rest, None), slice(cut))):
         if x.size < SMALL:
             y[(*before, target)] = x[(*before, source)]
         else:
@@ -374,7 +367,9 @@ def repeat() -> Run:
 
     def run(input: Array, repeats: Any) -> np.ndarray | None:
         repeats = tuple(repeats)
-        if not is_plain(input) or len(repeats) < input.ndim or min(repeats, default=0) < 0:
+        if input.__class__ is not np.ndarray:
+            return None
+        if len(repeats) < input.ndim or min(repeats, default=0) < 0:
             return None
         shape = (1,) * (len(repeats) - input.ndim) + input.shape
         sizes = [size for pair in zip(repeats, shape, strict=True) for size in pair]
