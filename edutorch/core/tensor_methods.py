@@ -11,7 +11,7 @@ import numpy
 from numpy import ndarray
 
 from .. import backends, dtypes
-from ..backends.numpy import COPY_INTO, Array
+from ..backends.numpy import COPY_INTO, Array, put_at
 from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import DEFAULT, NO_GRAD, Modes, current, override_modes
 from .autograd.forward_mode import update_tangents
@@ -377,6 +377,8 @@ def write(target: Tensor, name: str, values: Array, index: Index = ..., part: Ar
     try:
         if on_host and index is ... and copied(array, values):
             pass
+        elif on_host and index.__class__ is ndarray and not numpy.may_share_memory(array, values):
+            put_at(array, index, values)
         elif on_host or not backends.switched_cards:
             array[index] = values
         else:

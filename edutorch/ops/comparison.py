@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import operator
 
-from ..backends.numpy import Array, Namespace, Number
+from numpy import ndarray
+
+from ..backends.numpy import Array, Namespace, Number, undispatched
 from ..core.composed import as_method
 from ..core.error_messages import need_tensor
 from ..core.op import comparison, elementwise
@@ -272,8 +274,11 @@ def where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
             "where", "expected condition to be a boolean tensor", {"condition": condition.dtype},
             "compare first, for example x > 0",
         )  # fmt: skip
-    return xp.where(condition, input, other)
+    choose = np_where if condition.__class__ is ndarray else xp.where
+    return choose(condition, input, other)
 
+
+np_where = undispatched("where")
 
 where.vjp(
     input=lambda g, condition: where(condition, g, 0.0),

@@ -52,12 +52,12 @@ def as_index(index: Index) -> Any:
         return index
     if cls is slice:
         return check_slice(index)
+    array = getattr(index, "_array", index)
+    if array.__class__ is np.ndarray and array.ndim and array.dtype in USUAL_TYPES:
+        return array
     if isinstance(index, tuple):
         return index if is_view_index(index) else tuple([as_index(part) for part in index])
-    index = getattr(index, "_array", index)
-    if index.__class__ is np.ndarray and index.ndim and index.dtype in USUAL_TYPES:
-        return index
-    index = as_plain_array(index)
+    index = as_plain_array(array)
     if isinstance(index, list | range):
         index = host_array(list(index)) if index else np.zeros(0, np.int64)
     if not hasattr(index, "dtype"):
@@ -233,7 +233,7 @@ def index_node(index: Index) -> type[Node]:
     for part in parts:
         cls = part.__class__
         if cls is slice:
-            if part != ALL:
+            if part.start is not None or part.stop is not None or part.step is not None:
                 node = SLICE
         elif cls is int:
             node = SELECT
@@ -244,7 +244,6 @@ def index_node(index: Index) -> type[Node]:
     return node
 
 
-ALL = slice(None)
 SELECT, SLICE, UNSQUEEZE, ALIAS, INDEX = (
     getitem.op.node_type_named(f"{name}Backward0")
     for name in ("Select", "Slice", "Unsqueeze", "Alias", "Index")

@@ -49,7 +49,7 @@ def cat(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     >>> cat([tensor([1, 2]), tensor([3])])
     tensor([1, 2, 3])
     """
-    if not len(tensors):
+    if not tensors:
         raise ShapeValueError("cat", "expected a non-empty list of Tensors")
     first = tensors[0]
     try:

@@ -165,6 +165,8 @@ def where(
     """
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
+    if out is None:
+        return choose(condition, input, other)
     return choose(condition, input, other, out=out)
 
 

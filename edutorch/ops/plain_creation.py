@@ -81,6 +81,9 @@ def is_usual(named: dict[str, Any]) -> bool:
 
 
 RECORDED = creation.recorded
+MANY = FILL.min_size
+"""From so many elements on, all threads fill new memory."""
+
 CPU, default_device = devices._CPU, devices._default.get
 new_tensor = functools.partial(object.__new__, Tensor)
 SEQUENCES = {tuple, list, Size}
@@ -100,7 +103,7 @@ def plain_shape(size: Sequence[Any]) -> Sequence[int] | None:
 def zeros(size: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     shape = size[0] if len(size) == 1 and size[0].__class__ in SEQUENCES else size
     count = math.prod(shape)
-    if count < FILL.min_size:
+    if count < MANY:
         return np.zeros(shape, dtype or dtypes._default.numpy)
     if count > creation.LARGE:
         return None
@@ -113,7 +116,7 @@ def ones(size: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     count = math.prod(shape)
     if count > creation.LARGE:
         return None
-    if count >= FILL.min_size:
+    if count >= MANY:
         return make_full(np, shape, 1, dtype or dtypes._default.numpy)
     array = np.empty(shape, dtype or dtypes._default.numpy)
     array.fill(1)
@@ -131,8 +134,13 @@ def full(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     if len(args) != 2 or args[0].__class__ not in SEQUENCES:
         return None
     shape, value = args
-    if value.__class__ not in SCALARS or math.prod(shape) > creation.LARGE:
+    count = math.prod(shape)
+    if value.__class__ not in SCALARS or count > creation.LARGE:
         return None
+    if dtype is None and count < MANY and value.__class__ is float:
+        array = np.empty(shape, dtypes._default.numpy)
+        array.fill(value)
+        return array
     if dtype is None:
         is_float = value.__class__ is float
         dtype = dtypes._default.numpy if is_float else dtypes.scalar_type(value).numpy
@@ -146,7 +154,10 @@ def eye(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     (size,) = args
     if size <= 0 or size * size > creation.LARGE:
         return None
-    array = make_full(np, (size, size), 0, dtype or dtypes._default.numpy)
+    if size * size < MANY:
+        array: Any = np.zeros((size, size), dtype or dtypes._default.numpy)
+    else:
+        array = make_full(np, (size, size), 0, dtype or dtypes._default.numpy)
     array.reshape(-1)[:: size + 1] = 1
     return array
 
@@ -201,7 +212,7 @@ def zeros_like(args: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     array = args[0]._array
     if array.__class__ is not np.ndarray or not array.flags.c_contiguous:
         return None
-    if array.size < FILL.min_size:
+    if array.size < MANY:
         return np.zeros(array.shape, dtype or array.dtype)
     return make_full(np, array.shape, 0, dtype or array.dtype)
 

@@ -89,7 +89,7 @@ USED = {
         "group_norm": "native_group_norm", "group_norm with weights": "native_group_norm"}.items()},
     **{name: f"{kernel} {kernel}/input" for name, kernel in {
         "softmax": "softmax", "softmax of rows": "softmax", "log_softmax": "log_softmax"}.items()},
-    "var": "var", "embedding": "sum ADD_AT",
+    "var": "var", "embedding": "sum index_select/input",
     "rnn in a loop": "add lstm_gates lstm_gates/joint_vjp",
     "gru in a loop": "sum gru_gates gru_gates/joint_vjp",
 }  # fmt: skip

@@ -32,6 +32,7 @@ MULTIPLIER_1, MULTIPLIER_2 = map(np.uint64, MULTIPLIERS)
 KEY_STEP_1, KEY_STEP_2 = map(np.uint64, KEY_STEPS)
 MASK, HALF, MAX_WORD = np.uint64(philox.MASK), np.uint64(32), np.uint64(2**64 - 1)
 ZERO, ONE, TWO, THREE, FOUR = map(np.uint64, range(5))
+INT64 = np.dtype(np.int64)
 
 WORK_PER_BLOCK = 8
 """A block takes about as long as so many elements of a simple kernel."""
@@ -397,7 +398,7 @@ def permutation() -> Callable[..., Any]:
     draw = sort_keys()
 
     def run(reserve: Callable[[int], tuple[int, int]], n: int) -> np.ndarray:
-        y = np.empty(n, np.int64)
+        y = np.empty(n, INT64)
         seed, first = reserve(2 * n)
         if n < 2 * ALONE:
             draw_all(seed, first, y)
