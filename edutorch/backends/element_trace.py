@@ -23,9 +23,10 @@ EXPRESSIONS = {
     "not_equal": "{} != {}", "and": "{} & {}", "less_equal": "{} <= {}", "or": "{} | {}",
     "xor": "{} ^ {}", "not": "not {}", "isnan": "{0} != {0}", "abs": "abs({})",
     "sqrt": "np.sqrt({})", "sign": "np.sign({})", "where": "{1} if {0} else {2}",
-    # A NaN is kept, as by NumPy: it is not equal to itself, and no comparison with it holds.
-    "maximum": "{0} if {0} >= {1} or {0} != {0} else {1}",
-    "minimum": "{0} if {0} <= {1} or {0} != {0} else {1}",
+    # A NaN is kept, as by NumPy: it is not equal to itself, and no comparison with it holds. Of one
+    # number for all elements, whether it is NaN is asked once.
+    "maximum": "{1} if {0} < {1} or {1} != {1} else {0}",
+    "minimum": "{1} if {0} > {1} or {1} != {1} else {0}",
     "clip": "{1} if {0} < {1} else {2} if {0} > {2} else {0}",
     # With a number, which is not NaN. (<= makes relu(-0.0) 0.0; > is one instruction.)
     "maximum_number": "{1} if {0} <= {1} else {0}", "minimum_number": "{1} if {0} > {1} else {0}",

@@ -418,6 +418,6 @@ def is_inference(input: Tensor) -> bool:
 
 def refuse_bools(name: str, input: Tensor) -> None:
     """Raise DTypeError for bools, as PyTorch does."""
-    if input.dtype.category == 0:
+    if input._array.dtype.kind == "b":
         rows = {"input": f"{tuple(input.shape)} {input.dtype}"}
         raise DTypeError(name, "not implemented for bools", rows, "x.int() computes with 0 and 1")

@@ -226,8 +226,9 @@ def add_product(
     xp: Namespace, left: Array, right: Array, input: Array, beta: float, alpha: float
 ) -> Array:
     """A product added to a tensor, in one op: y = beta · input + alpha · left @ right."""
-    y = scale(matrix_product(xp, left, right), alpha)
-    return y if beta == 0 else y + scale(input, beta)
+    y = matrix_product(xp, left, right)
+    y = y if alpha == 1 else scale(y, alpha)
+    return y if beta == 0 else y + (input if beta == 1 else scale(input, beta))
 
 
 def scale(x: Any, factor: float) -> Any:
@@ -295,10 +296,10 @@ def can_add_product(input: Any, left: Any, right: Any, dimensions: tuple[int, ..
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         return False
     shape = (*a.shape[:-1], b.shape[-1]) if b.ndim > 1 else a.shape[:-1]
+    if y.shape == shape or y.shape == shape[-1:]:  # as usual: a matrix, or a bias
+        return True
     sizes = zip(reversed(y.shape), reversed(shape), strict=False)
-    return y.shape == shape or (
-        y.ndim <= len(shape) and all(size in (1, whole) for size, whole in sizes)
-    )
+    return y.ndim <= len(shape) and all(size in (1, whole) for size, whole in sizes)
 
 
 # Composed of the products above ------------------------------------------------------------------

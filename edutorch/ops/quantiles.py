@@ -211,8 +211,9 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     refuse_bools(name, input)
     if dim is None:
         return median_forward(input, name == "nanmedian")
-    rows, axis = atleast_1d(input), normal_dim(name, dim, input.ndim)
-    n = rows.shape[axis]
+    shape = input._array.shape
+    axis = normal_dim(name, dim, len(shape))
+    n = shape[axis] if shape else 1
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
     if name == "median":
@@ -220,6 +221,7 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
         middle = pick(KTH_SMALLEST, minmax_dim.op, input, arguments, (axis, keepdim))
         if middle is not None:
             return return_types.median(*middle)
+    rows = atleast_1d(input)
     ordered = sort(rows, axis)
     valid_count = sum(~isnan(rows), axis, True)
     position = (valid_count - 1).clamp(min=0) // 2

@@ -78,7 +78,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> edutorch.linalg.solve(tensor([[2.0, 0.0], [0.0, 4.0]]), tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    if left and A.ndim == B.ndim == 2 and A.shape[0] == A.shape[1] == B.shape[0]:  # as usual
+    a, b = A._array.shape, B._array.shape
+    if left and len(a) == len(b) == 2 and a[0] == a[1] == b[0]:  # as usual
         return solve_forward(A, B)
     check_matrix("linalg.solve", A, square=True)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))

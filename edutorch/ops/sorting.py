@@ -53,10 +53,11 @@ def pick(
     x, modes = input._array, current()
     if (modes is not DEFAULT and modes is not NO_GRAD) or input.__class__ not in PLAIN_TENSORS:
         return None
-    found = kernel(x, *arguments) if x.__class__ is ndarray and x.size else None
-    if found is None:
+    # A slot without its kernel requests it.
+    pair = (kernel.run or kernel)(x, *arguments) if x.__class__ is ndarray and x.size else None
+    if pair is None:
         return None
-    values, indices = found
+    values, indices = pair
     result = wrap(values)
     if modes.grad and input._node is not None:
         result._node = node = op.node_type()
@@ -149,23 +150,26 @@ WHOLE_NODES = {"max": "MaxBackward1", "min": "MinBackward1"}
 
 
 def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
-    pairwise, reduce_all = (maximum, amax) if name == "max" else (minimum, amin)
     if isinstance(dim, Tensor):
         dim, other = None, dim
     if other is not None:
-        return pairwise(input, other, out=out)
-    if dim is None:
-        if not input.numel():
-            raise ShapeError(
-                name, "an empty tensor has none; give a `dim`", {"input": tuple(input.shape)}
-            )
-        result = reduce_all(input, None, out=out)
-        if result._node is not None and result._node is not LEAF:
-            name_node(result._node, WHOLE_NODES[name])
-        return result
+        return (maximum if name == "max" else minimum)(input, other, out=out)
     values_indices = minmax_dim(input, dim, keepdim, name == "max")
     result = getattr(return_types, name)(*values_indices)
     return result if out is None else write_into(name, out, result)
+
+
+def reduce_whole(name: str, input: Tensor, out: Any) -> Any:
+    """Return the maximum or minimum of all elements."""
+    if not input._array.size:
+        raise ShapeError(
+            name, "an empty tensor has none; give a `dim`", {"input": tuple(input.shape)}
+        )
+    result = (amax if name == "max" else amin)(input, None, out=out)
+    node = result._node
+    if node is not None and node is not LEAF:
+        name_node(node, WHOLE_NODES[name])
+    return result
 
 
 @as_method
@@ -177,6 +181,8 @@ def max(
     >>> max(tensor([[1, 5], [7, 3]]), 1).indices
     tensor([1, 0])
     """
+    if dim is None and other is None:
+        return reduce_whole("max", input, out)
     return _minmax("max", input, dim, keepdim, other, out)
 
 
@@ -189,6 +195,8 @@ def min(
     >>> min(tensor([[1, 5], [7, 3]]), 1).values
     tensor([1, 3])
     """
+    if dim is None and other is None:
+        return reduce_whole("min", input, out)
     return _minmax("min", input, dim, keepdim, other, out)
 
 
@@ -229,7 +237,8 @@ def topk(
     """
     refuse_bools("topk", input)
     dim = -1 if dim is None else dim
-    if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
+    shape = input._array.shape
+    if not 0 <= k <= (shape[dim] if shape else 1):
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
@@ -294,7 +303,8 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
     """
     refuse_bools("kthvalue", input)
     dim = -1 if dim is None else dim
-    if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
+    shape = input._array.shape
+    if not 1 <= k <= (shape[dim] if shape else 1):
         raise ShapeError(
             "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )

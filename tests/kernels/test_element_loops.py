@@ -186,3 +186,12 @@ def test_a_row_and_a_column_ask_for_the_kernel(monkeypatch):
     op.function(row, 2.0)
     op.function(row, row)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 13])
+def test_memory_that_begins_anywhere(offset):
+    """A loop begins at a cache line of the result; the elements before it come first."""
+    values = np.random.default_rng(0).standard_normal(20_000).astype(np.float32)
+    x, y = values[offset : offset + 9001], values[10_000:19_001]
+    np.testing.assert_array_equal(kernel("sub")(x, y, 1), x - y)
+    np.testing.assert_array_equal(kernel("lt")(x, y), x < y)

@@ -90,7 +90,7 @@ def match_shape_and_dtype(
     # A real tensor moves along the real axis only.
     if have.kind == "c" and array_dtype.kind != "c":
         g = op_function("real")(g)
-    return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
+    return op_function("convert_dtype")(g, dtypes.of(array_dtype))
 
 
 def conjugate(g: ArrayOrTensor, recording: bool) -> Any:

@@ -42,6 +42,9 @@ MIN_ROW, MIN_SHORT_ROW = 192, 16
 """With shorter rows, a block goes across several of them. The second is for loops of few
 operations, where the end of a row, less than a vector, costs less than a copy of it would."""
 
+MIN_ALIGNED = 4096
+"""With fewer elements, a loop takes no notice of where cache lines begin."""
+
 MAX_INPUTS, MAX_SCALARS, MAX_DIMS = 4, 4, 12
 """The operands that an elementwise function may have, and its axes."""
 
@@ -452,6 +455,21 @@ def store_block(plan, walk, buffer, sums, first, n):
         gather(result, buffer, itemsize, n, size, cast)
 
 
+@njit
+def unaligned_head(plan, walk, first, last):
+    """Return how many elements come before the first one that begins a cache line.
+
+    malloc's memory is aligned to 16 bytes alone; a vector across two lines is two accesses. (Where
+    the operands begin alike, which they do in arrays of their own, this aligns all of them.)
+    """
+    itemsize = load(plan + 8 * ITEMSIZE)
+    k = 0 if load(plan + 8 * CASTS) == itemsize else 1
+    in_blocks = load(walk + 8 * BY_ROWS_PART) != 0 or load(walk + 8 * BLOCK_PART) == BLOCK
+    if in_blocks or load(plan + 8 * IS_UFUNC) != 0 or last - first < MIN_ALIGNED:
+        return 0
+    return (-(load(walk + 8 * (OPERAND_PART + k * WIDTH)) + first * itemsize) & 63) // itemsize
+
+
 @njit(
     [
         types.void(
@@ -487,7 +505,7 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
         sums = load(inputs[count - 1] + DATA)
         size = size_of(walk + 8 * SHAPE_PART, load(walk + 8 * DIMS_PART))
         first, last = first * BLOCK, min(last * BLOCK, size)
-    column = 0
+    column, head = 0, unaligned_head(plan, walk, first, last)
     if by_rows:
         column = first % inner
         start_rows(walk, count, first // inner)
@@ -495,7 +513,7 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
             walk_rows(plan, walk, count, first, last)
             return
     while first < last:
-        n = min(block, last - first)
+        n = head if head > 0 else min(block, last - first)
         if by_rows:
             n = min(n, inner - column)
         if is_sum:
@@ -505,7 +523,7 @@ def run_blocks(start, stop, plan, out, inputs, scalars):
             store(walk + 8 * (ADDRESS_PART + (k + count - 1) % count), address)
         run_loop(plan, walk, n)
         store_block(plan, walk, buffers, sums, first, n)
-        first, column = first + n, column + n
+        first, column, head = first + n, column + n, 0
         if column == inner and by_rows:
             next_row(walk, count)
             column = 0

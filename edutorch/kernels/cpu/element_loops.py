@@ -197,11 +197,16 @@ def make_plan(
 def constant_forms(code: Code, names: Sequence[str]) -> list[int]:
     """Return for which operands, as bits, a loop has a form where they are one element in a block.
 
-    With three operands the first one is a condition or an array that two numbers belong to.
+    With three operands the first one is a condition or an array that two numbers belong to. In a
+    long formula of three, but not in a rule, the last one may be a number that much depends on: the
+    weight of `lerp`.
     """
-    is_short = len(code.lines) <= MAX_STREAMED and not REPAIRED.search("\n".join(code.lines))
+    if REPAIRED.search("\n".join(code.lines)):
+        return []
+    if len(code.lines) > MAX_STREAMED:
+        return [4] if len(names) == 3 and names[0] != "g" else []
     forms = {2: [1, 2], 3: [6, 2, 4]}
-    return forms.get(len(names), []) if is_short else []
+    return forms.get(len(names), [])
 
 
 def constant_form(form: int, names: Sequence[str], lines: Sequence[str]) -> str:

@@ -27,17 +27,20 @@ from ...core.fast import lazy_gradients
 from ...core.registry import REGISTRY
 from ...ops import arithmetic, conversion, masking, products
 from ..formulas import NUMBER_LIKE, SCALAR, Code, formula_of, has_avx512, write_formula
-from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known, run_blocks
+from . import array_blocks
+from .array_blocks import BLOCK, MAX_DIMS, MAX_INPUTS, MAX_SCALARS, layout_is_known
 from .element_loops import Plan, conversion_plan, make_plan
 from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
-from .parallel import MIN_PARALLEL, parallel_for
-from .result_layout import empty_result
+from .parallel import MIN_PARALLEL, entry_of, parallel_for
+from .result_layout import broadcast_shape, empty_result
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
 
 MAX_VARIANTS = 12
 """A kernel is compiled for so many combinations of dtypes and settings; others are left alone."""
+
+run_blocks = entry_of(array_blocks.run_blocks)
 
 FLOAT32, NO_SCALARS = np.dtype("float32"), (0.0,) * MAX_SCALARS
 MIN_CONVERSION = 65_536
@@ -194,9 +197,13 @@ def {run}({parameters}):
         plan = None
     if plan is None:
         return run_general({operands}, ({settings}))
+    if {has_gaps}:
+        return run_plan(plan, ({names},), scalars)
     shape = {first}.shape
     if {differs}:
-        return run_plan(plan, ({names},), scalars)
+        shape = broadcast_shape({shapes})
+        if shape is None:
+            return None
     result_ = empty(shape, plan.dtype)  # not `y`, which a rule may name
     size = result_.size
     if size < MIN_PARALLEL:
@@ -249,6 +256,7 @@ def formula_kernel(key: str) -> Run:
     scope = {
         "ndarray": np.ndarray, "plans": plans, "free_plans": free_plans,
         "run_general": run_general, "empty": np.empty, "run_plan": run_plan,
+        "broadcast_shape": broadcast_shape,
         "run_blocks": run_blocks, "parallel_for": parallel_for,
         "MIN_PARALLEL": MIN_PARALLEL, "usual": NO_SCALARS, "defaults": variants.defaults,
     }  # fmt: skip
@@ -460,7 +468,7 @@ def run_text(variants: Variants, number: str = "") -> str:
         for name in others
     ]
     differs += [f"not {first}.ndim"] if others else []
-    differs += [f"not {name}.flags.c_contiguous" for name in names]
+    gaps = [f"not {name}.flags.c_contiguous" for name in names]
     dtypes = [name if name == number else f"{name}.dtype" for name in variants.names]
     parameters = ", ".join(variants.parameters)
     value = f"{NUMBER_LIKE}.item() if {NUMBER_LIKE}.__class__ is ndarray else {NUMBER_LIKE}"
@@ -481,7 +489,9 @@ def run_text(variants: Variants, number: str = "") -> str:
         if settings and len(settings) <= MAX_SCALARS and set(settings) <= variants.free
         else "False",
         scalars=", ".join([*settings, *["0.0"] * MAX_SCALARS][:MAX_SCALARS]),
-        differs=" or ".join(differs),
+        differs=" or ".join(differs) or "False",
+        has_gaps=" or ".join(gaps),
+        shapes=", ".join(f"{name}.shape" for name in names),
         addresses=", ".join([*(f"id({name})" for name in names), "0", "0", "0"][:MAX_INPUTS]),
     )  # fmt: skip
 

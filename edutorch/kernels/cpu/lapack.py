@@ -39,14 +39,19 @@ def is_suitable(*matrices: Array, square: bool = True) -> bool:
         return False
     if square and first.shape[-1] != first.shape[-2]:
         return False
-    if not first.dtype.isnative or math.prod(first.shape[:-2]) > MATRICES_PER_ROW * first.shape[-1]:
+    shape = first.shape
+    if len(shape) > 2 and math.prod(shape[:-2]) > MATRICES_PER_ROW * shape[-1]:
         return False
-    return lapack.is_finite(as_ndarray(first)) and all(
-        other.size and other.dtype == first.dtype and other.ndim == first.ndim
-        and other.shape[:-2] == first.shape[:-2] and other.shape[-2] == first.shape[-1]
-        and lapack.is_finite(as_ndarray(other))
-        for other in matrices[1:]
-    )  # fmt: skip
+    if not first.dtype.isnative or not lapack.is_finite(as_ndarray(first)):
+        return False
+    for other in matrices[1:]:
+        if not other.size or other.dtype != first.dtype or other.ndim != len(shape):
+            return False
+        if other.shape[:-2] != shape[:-2] or other.shape[-2] != shape[-1]:
+            return False
+        if not lapack.is_finite(as_ndarray(other)):
+            return False
+    return True
 
 
 def map_matrices(function: Callable[..., Any], work: int, *matrices: Array, **settings: Any) -> Any:

@@ -11,19 +11,21 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
 from ...backends.platform import c_function
-from ...settings import get_num_threads
-from .work_queue import FAILURE, POOL_FLAG, READY, SLOT_WORDS, STATE, finish, serve
+from ...settings import State, get_num_threads
+from . import work_queue
+from .work_queue import FAILURE, POOL_FLAG, READY, SLOT_WORDS, STATE, serve
 
 MIN_WORK_PER_THREAD = 16_384
 """With fewer elements, handing them to another thread takes longer than computing them."""
 
 MIN_PARALLEL = 2 * MIN_WORK_PER_THREAD
-"""Fewer elements are computed by the caller alone; small calls need not ask `parallel_for`."""
+"""From so many elements on a kernel is divided."""
 
 SPIN_LIMIT = 25_000
 """How often a worker polls its task slot before it sleeps: 1 ms, at about 40 ns each."""
@@ -38,6 +40,19 @@ CACHE_LINE = 64
 
 current_cpu: Callable[[], int] | None = c_function("sched_getcpu")
 """Return the CPU of the calling thread; None where the system does not say it."""
+
+
+def entry_of(kernel: Any) -> Any:
+    """Return the entry of a kernel with one signature, whose arguments are numbers and tuples.
+
+    A call saves the 0.3 to 0.8 µs in which numba looks for the types of the arguments. Nothing is
+    compared with the signature: arrays come as addresses.
+    """
+    ((_, compiled),) = kernel.overloads.items()
+    return compiled.entry_point
+
+
+finish = entry_of(work_queue.finish)
 
 
 class WorkerThread:
@@ -106,25 +121,22 @@ class ThreadPool:
         self.paused_until = self._pause = 0.0
         self.users: dict[str, object] = {}
         self.workers: list[WorkerThread] = []
+        self._needed: list[WorkerThread] = []
         self._words = np.zeros(1, np.int64)
-        self._address = self._parts = 0
+        self._address = self._flagged_address = self._parts = 0
 
     def run(self, kernel: Callable[..., None], count: int, parts: int, arguments: Any) -> None:
         """Run all parts of a kernel; return when no thread is writing any more."""
-        while len(self.workers) < parts - 1:
-            self.workers.append(WorkerThread(f"edutorch-kernel-{len(self.workers) + 1}"))
-            self._words = np.array([0, *(worker.slot for worker in self.workers)])
-            self._address, self._parts = self._words.ctypes.data, 0
         if parts != self._parts:
-            self._words[0] = self._parts = parts
+            self._set_parts(parts)
         # Those who sleep are woken for the next kernel, too: this one does not wait for them.
         sleeping = False
-        for worker in self.workers if parts > len(self.workers) else self.workers[: parts - 1]:
+        for worker in self._needed:
             if worker.is_asleep:
                 worker.wake()
                 sleeping = True
         try:
-            kernel(POOL_FLAG + self._address, count, *arguments)
+            kernel(self._flagged_address, count, *arguments)
         finally:
             outcome = self._wait()
         if not sleeping and (outcome or self._pause):
@@ -139,6 +151,16 @@ class ThreadPool:
                 "after set_num_threads(1) the error itself is raised"
             )
 
+    def _set_parts(self, parts: int) -> None:
+        """Have a worker for each part but the first."""
+        while len(self.workers) < parts - 1:
+            self.workers.append(WorkerThread(f"edutorch-kernel-{len(self.workers) + 1}"))
+            self._words = np.array([0, *(worker.slot for worker in self.workers)])
+            self._address = self._words.ctypes.data
+            self._flagged_address = POOL_FLAG + self._address
+        self._words[0] = self._parts = parts
+        self._needed = self.workers[: parts - 1]
+
     def _wait(self) -> int:
         """Wait for all parts, even on Ctrl-C: only then may the arrays be freed.
 
@@ -147,7 +169,7 @@ class ThreadPool:
         interrupt = None
         while True:
             try:
-                outcome = finish(self._address, SPIN_LIMIT)
+                outcome: int = finish(self._address, SPIN_LIMIT)
                 if outcome >= 0:
                     break
                 time.sleep(SLEEP_SECONDS)
@@ -164,8 +186,8 @@ def parallel_for(
     """Run `kernel(start, stop, *arguments)` over the range from 0 to `count`, on all threads.
 
     Args:
-        kernel: begins with `start, stop = claim_range(start, stop)`; any other function is called
-            by this thread alone, part by part.
+        kernel: begins with `start, stop = claim_range(start, stop)`, or is the entry of one that
+            does; any other function is called by this thread alone, part by part.
         work: the number of elements touched; `count` by default.
     """
     parts = count_parts(count, work)
@@ -175,9 +197,10 @@ def parallel_for(
     caller, pool = object(), _pool
     try:
         claims_range = (
-            "claim_range" in kernel.__code__.co_names and time.perf_counter() > pool.paused_until
+            kernel.__class__ is BuiltinFunctionType or "claim_range" in kernel.__code__.co_names
         )
-        if claims_range and pool.users.setdefault("now", caller) is caller:
+        is_running = time.perf_counter() > pool.paused_until
+        if claims_range and is_running and pool.users.setdefault("now", caller) is caller:
             pool.run(kernel, count, parts, arguments)
         else:  # the pool is paused, or runs a kernel for another thread of the user's
             for part in range(parts):
@@ -194,9 +217,9 @@ def count_parts(count: int, work: int | None = None) -> int:
     reproducible.
     """
     elements = count if work is None else work
-    if elements < 2 * MIN_WORK_PER_THREAD:
+    if elements < MIN_PARALLEL:
         return 1
-    parts, threads = elements // MIN_WORK_PER_THREAD, get_num_threads()
+    parts, threads = elements // MIN_WORK_PER_THREAD, State.threads or get_num_threads()
     if parts > threads:  # `min` would take as long as all of this
         parts = threads
     return parts if parts < count else max(1, count)

@@ -1,12 +1,12 @@
 """Sums, means, variances and extremes along adjacent axes, or over everything.
 
 NumPy reduces a row with few elements at a time, on one thread, and allocates an array of all
-squared deviations for a variance. Here a row is read once with wide registers, and a long one is
-cut into chunks for several threads. The chunks' results are combined in float64, in a fixed order:
-the result does not depend on the number of threads.
+squared deviations for a variance. Here a row is read once with wide registers
+(`axis_reductions.py`), and a long one is cut into chunks for several threads. The chunks' results
+are combined in float64, in a fixed order: the result does not depend on the number of threads.
 
-Along other axes than the last ones whole rows are added to each other, four at a time, and each
-thread has columns of its own.
+Along other axes than the last ones whole rows are added to each other, and each thread has columns
+of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,24 +22,37 @@ from numba import njit
 from ... import ops
 from ...backends import numpy
 from ...backends.numpy import Array
+from ...core.precision import LONG
 from ...dtypes import dtype as DType
 from ...ops import sorting, statistics
+from .along_axis import AxisLayout, axis_layout
+from .axis_reductions import (
+    COLUMN_BAND,
+    EXTREMES_BAND,
+    IN_ORDER,
+    MAXIMUM,
+    MINIMUM,
+    PRODUCT,
+    SQUARES,
+    SUM,
+    VARIANCE,
+    column_entries,
+    extreme_entries,
+    row_entries,
+)
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
-    ARRAY_3D,
     BOOL,
     FLOAT64,
     FLOAT64_2D,
     INT64,
-    INT64_2D,
     TUPLE,
     compile_kernel,
     is_contiguous_float,
-    split_at_axis,
     use_wide_vectors,
 )
-from .parallel import parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .row_reduce import (
     add_compensated,
     compensated_total,
@@ -56,46 +69,37 @@ Dims = int | tuple[int, ...] | None
 CHUNK = 65_536
 """The number of elements of a chunk of a row."""
 
-COLUMN_BAND = 16
-"""The columns are divided in units of so many: in float32, they fill a cache line."""
-
-MAX_BANDS = 256
-"""So many bands are added up together: their sums stay in the L1 cache."""
-
-EXTREMES_BAND = 128
-"""So many columns are compared together."""
+MIN_REORDERED = 16_384
+"""From so many elements on the order of a sum is another one than NumPy's."""
 
 SUMS_PER_ELEMENT = 8
 """Adding so many elements of adjacent columns takes as long as one element in other kernels."""
 
-SUM, SQUARES, PRODUCT, MAXIMUM, MINIMUM = range(5)
-"""What elements are reduced to: Σ x, Σ (x - center)², Π x or an extreme."""
 
-
-def reduce_chunks(start, stop, x, centers, settings, partial, y):
-    """Reduce chunks of rows: to `y` where a row is one chunk, else to a row of `partial`.
+def reduce_chunks(start, stop, x, centers, settings, partial):
+    """Reduce chunks of long rows; the range counts chunks.
 
     Args:
-        settings: what a chunk is reduced to, whether the result is its square root, and by what it
-            is divided before.
+        settings: what a chunk is reduced to, and the number of elements of a row.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    operation, takes_root, divisor = settings
-    count, number = partial.shape[1], y.dtype.type
+    operation, _, _ = settings
+    count = partial.shape[1]
     for index in range(start, stop):
         r, chunk = np.int64(index) // count, np.int64(index) % count
         elements = x[r, chunk * CHUNK : (chunk + 1) * CHUNK]
         if operation == SUM:
             value = total(elements)
-        elif operation == SQUARES:
-            value = sum_squared_deviations(elements, centers[r])
-        else:
+        elif operation == MAXIMUM:
+            value = np.float64(row_max(elements))
+        elif operation == MINIMUM:
+            value = np.float64(row_min(elements))
+        elif operation == PRODUCT:
             value = product(elements)
-        if count > 1:
-            partial[r, chunk] = value
         else:
-            y[r] = number(math.sqrt(value / divisor) if takes_root else value / divisor)
+            value = sum_squared_deviations(elements, centers[r])
+        partial[r, chunk] = value
 
 
 def combine_chunks(start, stop, partial, settings, y):
@@ -107,116 +111,14 @@ def combine_chunks(start, stop, partial, settings, y):
         for chunk in range(1, partial.shape[1]):
             if operation == PRODUCT:
                 value *= partial[r, chunk]
+            elif operation in (MAXIMUM, MINIMUM):
+                other = partial[r, chunk]
+                is_first = value > other if operation == MAXIMUM else value < other
+                value = value if is_first or value != value else other
             else:
                 value, lost = add_compensated(value, lost, partial[r, chunk])
         value = compensated_total(value, lost) / divisor
         y[r] = number(math.sqrt(value) if takes_root else value)
-
-
-@njit(forceinline=True)
-def add_columns(x, left, right, divisor, y):
-    """Write Σ x / divisor of some columns of a matrix."""
-    sums, full_rows = np.zeros(right - left), x.shape[0] // 4 * 4
-    for r in range(0, full_rows, 4):  # the sums, in float64, are read and written once for four
-        a, b = x[r, left:right], x[r + 1, left:right]
-        c, d = x[r + 2, left:right], x[r + 3, left:right]
-        for j in range(sums.size):
-            # In pairs: the second sum does not wait for the first, as it would in a chain of four.
-            sums[j] += (a[j] + b[j]) + (c[j] + d[j])
-    for r in range(full_rows, x.shape[0]):
-        row = x[r, left:right]
-        for j in range(sums.size):
-            sums[j] += row[j]
-    for j in range(sums.size):
-        y[left + j] = sums[j] / divisor
-
-
-@njit(forceinline=True)
-def larger(a, b):
-    """The maximum of two numbers; NaN if one of them is NaN."""
-    return a if a > b or a != a else b
-
-
-@njit(forceinline=True)
-def smaller(a, b):
-    """The minimum of two numbers; NaN if one of them is NaN."""
-    return a if a < b or a != a else b
-
-
-@njit(forceinline=True)
-def compare_columns(choose, x, left, right, y):
-    """Write the extremes of some columns of a matrix."""
-    best, first = y[left:right], (x.shape[0] - 1) % 4 + 1
-    for j in range(best.size):
-        best[j] = x[0, left + j]
-    for r in range(1, first):
-        row = x[r, left:right]
-        for j in range(best.size):
-            best[j] = choose(row[j], best[j])
-    for r in range(first, x.shape[0], 4):
-        a, b = x[r, left:right], x[r + 1, left:right]
-        c, d = x[r + 2, left:right], x[r + 3, left:right]
-        for j in range(best.size):
-            best[j] = choose(choose(choose(a[j], b[j]), choose(c[j], d[j])), best[j])
-
-
-def reduce_columns(start, stop, x, operation, divisor, y):
-    """Reduce along the middle axis: Σ x / divisor, or an extreme; the range: bands of columns."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    inner = x.shape[2]
-    bands = (inner + COLUMN_BAND - 1) // COLUMN_BAND
-    # Signed, as a shape is: of a uint64 and an int64, numba's `min` makes a float64.
-    unit, last = np.int64(start), np.int64(stop)
-    while unit < last:
-        block, band = unit // bands, unit % bands
-        count = min(bands - band, last - unit, MAX_BANDS)
-        left, right = band * COLUMN_BAND, min((band + count) * COLUMN_BAND, inner)
-        if operation == SUM:
-            add_columns(x[block], left, right, divisor, y[block])
-        elif operation == MAXIMUM:
-            compare_columns(larger, x[block], left, right, y[block])
-        else:
-            compare_columns(smaller, x[block], left, right, y[block])
-        unit += count
-
-
-def find_row_extremes(start, stop, x, largest, y):
-    """The maximum or the minimum of each row, NaN if there is one."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    for r in range(start, stop):
-        y[r] = row_max(x[r]) if largest else row_min(x[r])
-
-
-def find_extremes(start, stop, x, values, indices, largest):
-    """The extremes along the middle axis and their indices; the range counts bands of columns."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    n, inner = x.shape[1], x.shape[2]
-    bands, best = (inner + EXTREMES_BAND - 1) // EXTREMES_BAND, np.empty(EXTREMES_BAND, x.dtype)
-    index = np.empty(EXTREMES_BAND, np.int64)
-    for unit in range(np.int64(start), np.int64(stop)):
-        block, left = unit // bands, unit % bands * EXTREMES_BAND
-        width = min(EXTREMES_BAND, inner - left)
-        for j in range(width):
-            best[j], index[j] = x[block, 0, left + j], 0
-        for k in range(1, n):
-            row = x[block, k, left : left + width]
-            for j in range(width):
-                value, old = row[j], best[j]
-                is_better = value > old if largest else value < old
-                replaces = is_better or (value != value and old == old)  # the first NaN stays
-                best[j] = value if replaces else old
-                index[j] = k if replaces else index[j]
-        for j in range(width):
-            values[block, left + j], indices[block, left + j] = best[j], index[j]
-
-
-@functools.cache
-def extremes_kernel() -> Any:
-    """Compile `find_extremes`."""
-    return compile_kernel(find_extremes, ARRAY_3D, ARRAY_2D, INT64_2D, BOOL)
 
 
 # The makers --------------------------------------------------------------------------------
@@ -224,9 +126,9 @@ def extremes_kernel() -> Any:
 
 @functools.cache
 def chunks_kernel() -> Any:
-    """Compile `reduce_chunks`, which sums, variances, norms and products use."""
+    """Compile `reduce_chunks`."""
     settings = TUPLE(INT64, BOOL, FLOAT64)
-    return compile_kernel(reduce_chunks, ARRAY_2D, ARRAY_1D, settings, FLOAT64_2D, ARRAY_1D)
+    return compile_kernel(reduce_chunks, ARRAY_2D, ARRAY_1D, settings, FLOAT64_2D)
 
 
 @functools.cache
@@ -235,239 +137,220 @@ def combine_kernel() -> Any:
     return compile_kernel(combine_chunks, FLOAT64_2D, TUPLE(INT64, BOOL, FLOAT64), ARRAY_1D)
 
 
-@functools.cache
-def columns_kernel() -> Any:
-    """Compile `reduce_columns`."""
-    return compile_kernel(reduce_columns, ARRAY_3D, INT64, FLOAT64, ARRAY_2D)
-
-
-def reduce_table(table: np.ndarray, operation: int, divisor: float = 1.0) -> np.ndarray:
-    """Reduce an array (before, n, after) along n."""
-    outer, _, inner = table.shape
-    y, units = np.empty((outer, inner), table.dtype), outer * -(-inner // COLUMN_BAND)
-    work = table.size // SUMS_PER_ELEMENT
-    parallel_for(columns_kernel(), units, table, operation, divisor, y, work=work)
-    return y
-
-
-UNDIVIDED = np.empty((0, 1))
-"""In place of the results of chunks, where each row is one."""
-
-
-def reduce_rows(
-    rows: np.ndarray, operation: int, *, divisor: float = 1.0, takes_root: bool = False,
-    centers: np.ndarray | None = None,
-) -> np.ndarray:  # fmt: skip
-    """Return one result for each row."""
+def reduce_long_rows(
+    rows: np.ndarray, operation: int, divisor: float, takes_root: bool, y: np.ndarray
+) -> None:
+    """Reduce rows of several chunks."""
     count, n = rows.shape
-    y, settings = np.empty(count, rows.dtype), (operation, takes_root, divisor)
-    # Only Σ (x - center)² reads the centers, but the kernel's type asks for an array.
-    centers = y if centers is None else centers
-    if n <= CHUNK:
-        parallel_for(chunks_kernel(), count, rows, centers, settings, UNDIVIDED, y, work=rows.size)
-        return y
+    centers = np.zeros(count, rows.dtype)
+    if operation == VARIANCE:
+        reduce_long_rows(rows, SUM, float(n), False, centers)
     # One column for each chunk: the result does not depend on the number of threads.
-    partial = np.empty((count, -(-n // CHUNK)))
-    parallel_for(chunks_kernel(), partial.size, rows, centers, settings, partial, y, work=rows.size)
+    partial, settings = np.empty((count, -(-n // CHUNK))), (operation, takes_root, divisor)
+    parallel_for(chunks_kernel(), partial.size, rows, centers, settings, partial, work=rows.size)
     combine_kernel()(0, count, partial, settings, y)
-    return y
 
 
-def as_table(input: Array, dim: Dims) -> np.ndarray | None:
-    """View an array as (before, n, after), to be reduced along n; None: it cannot be."""
-    if not is_contiguous_float(input) or not input.size:
+class Reduction(NamedTuple):
+    """How arrays of one shape and dtype are reduced: what follows from both, worked out once.
+
+    Attributes:
+        shape: of the result.
+        entry, count: a kernel, and its range; without one, rows are reduced chunk by chunk.
+        lengths, operation, divisor, takes_root: its arguments after the addresses.
+        work: see `parallel_for`.
+    """
+
+    shape: tuple[int, ...]
+    entry: Any
+    count: int
+    lengths: tuple[int, int, int]
+    operation: int
+    divisor: float
+    takes_root: bool
+    work: int
+
+
+def plan_reduction(
+    layout: AxisLayout, keepdim: bool, dtype: np.dtype[Any], operation: int, *,
+    divisor: float = 1.0, takes_root: bool = False,
+) -> Reduction | None:  # fmt: skip
+    """Return how a contiguous array is reduced along axes; None: the dtype has no kernel."""
+    outer, n, inner = layout.lengths
+    entry = (row_entries() if inner == 1 else column_entries()).get(dtype)
+    if entry is None or not outer * n * inner:
         return None
-    shape = input.shape
-    if dim is None:
-        return input.reshape(1, -1, 1)
-    if dim.__class__ is int:
-        first, last = dim, dim + 1
-    else:
-        axes = sorted(dim)
-        if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+    count, work = outer, outer * n * inner
+    if inner > 1:
+        count, work = outer * -(-inner // COLUMN_BAND), work // SUMS_PER_ELEMENT
+    elif n > CHUNK:
+        entry = None
+    shape = layout.kept if keepdim else layout.reduced
+    return Reduction(shape, entry, count, layout.lengths, operation, divisor, takes_root, work)
+
+
+def reduction_run(plan: Callable[..., Reduction | None]) -> Run:
+    """Make the forward of a reduction.
+
+    Args:
+        plan: a function of the shape, the dtype and the op's settings, of which there are up to
+            three.
+    """
+    row_entries(), column_entries(), chunks_kernel(), combine_kernel()
+    find_plan = functools.lru_cache(1024)(plan)
+
+    def run(input: Array, *settings: Any) -> np.ndarray | None:
+        if input.__class__ is not np.ndarray or not input.flags.c_contiguous:
             return None
-        first, last = axes[0], axes[-1] + 1
-    if first < 0 or last > len(shape):
-        return None
-    if last == len(shape):
-        return input.reshape(math.prod(shape[:first]), -1, 1)
-    return input.reshape(math.prod(shape[:first]), math.prod(shape[first:last]), -1)
+        dtype = input.dtype
+        steps = find_plan(input.shape, dtype, *settings)
+        if steps is None:
+            return None
+        shape, entry, count, lengths, operation, divisor, takes_root, work = steps
+        y = np.empty(shape, dtype)
+        arrays = id(input), id(y)
+        if entry is None:
+            rows = input.reshape(lengths[:2])
+            reduce_long_rows(rows, operation, divisor, takes_root, y.reshape(count))
+        elif work < MIN_PARALLEL:
+            entry(0, count, 0.0, arrays, lengths, operation, divisor, takes_root)
+        else:
+            parallel_for(
+                entry, count, 0.0, arrays, lengths, operation, divisor, takes_root, work=work
+            )
+        return y
+
+    return run
 
 
-def as_rows(input: Array, dim: Dims) -> np.ndarray | None:
-    """View an array as rows to be reduced; None unless `dim` is its last axes."""
-    if dim == 1 and input.ndim == 2:  # the usual case, in half the time
-        return input if is_contiguous_float(input) and input.size else None
-    table = as_table(input, dim)
-    return None if table is None or table.shape[2] > 1 else table.reshape(table.shape[:2])
-
-
-def reduced_shape(shape: tuple[int, ...], dim: Dims, keepdim: bool) -> tuple[int, ...]:
-    """Return the shape of a reduction."""
-    if dim is None:
-        return (1,) * len(shape) if keepdim else ()
-    if dim.__class__ is int:
-        return (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :])
-    if keepdim:
-        return tuple(1 if axis in dim else size for axis, size in enumerate(shape))
-    return tuple(size for axis, size in enumerate(shape) if axis not in dim)
-
-
-def add_along(input: Array, dim: Dims, keepdim: bool, divides: bool) -> np.ndarray | None:
-    """Return Σ x, or its quotient by the number of elements; None: the case is another."""
-    rows = as_rows(input, dim)
-    if rows is not None:
-        y = reduce_rows(rows, SUM, divisor=float(rows.shape[1]) if divides else 1.0)
-        return y.reshape(reduced_shape(input.shape, dim, keepdim))
-    table = as_table(input, dim)
-    if table is None or table.shape[2] < 2 * COLUMN_BAND:
-        return None  # too few columns for the threads, and for the vectors
-    y = reduce_table(table, SUM, float(table.shape[1]) if divides else 1.0)
-    return y.reshape(reduced_shape(input.shape, dim, keepdim))
-
-
-@ops.sum.kernel("cpu", min_size=16_384)
-@ops.mean.kernel("cpu", min_size=16_384)
+@ops.sum.kernel("cpu", min_size=512)
+@ops.mean.kernel("cpu", min_size=512)
 def sum_or_mean(key: str) -> Run:
     """Make the forward of `sum` or `mean`."""
-    chunks_kernel(), combine_kernel(), columns_kernel()
-    divides = key == "mean"
 
-    def run(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> np.ndarray | None:
-        return add_along(input, dim, keepdim, divides) if dtype is None else None
+    def plan(
+        shape: tuple[int, ...], dtype: np.dtype[Any], dim: Dims, keepdim: bool, result: DType | None
+    ) -> Reduction | None:
+        layout = axis_layout(shape, dim) if result is None else None
+        if layout is None:
+            return None
+        _, n, inner = layout.lengths
+        is_small = math.prod(shape) < MIN_REORDERED
+        # The definition adds a long axis in groups; few columns suffice for no vectors.
+        is_whole = n == math.prod(shape) and dim.__class__ is not int
+        if (n > LONG and not is_whole) if is_small else 1 < inner < 2 * COLUMN_BAND:
+            return None
+        operation, divisor = IN_ORDER if is_small else SUM, float(n) if key == "mean" else 1.0
+        return plan_reduction(layout, keepdim, dtype, operation, divisor=divisor)
 
-    return run
+    return reduction_run(plan)
 
 
-@ops.prod.kernel("cpu", min_size=2048)
+@ops.prod.kernel("cpu", min_size=256)
 def prod() -> Run:
     """Make the forward of `prod`."""
-    chunks_kernel(), combine_kernel()
 
-    def run(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> np.ndarray | None:
-        rows = as_rows(input, dim) if dtype is None else None
-        if rows is None:
+    def plan(
+        shape: tuple[int, ...], dtype: np.dtype[Any], dim: Dims, keepdim: bool, result: DType | None
+    ) -> Reduction | None:
+        layout = axis_layout(shape, dim) if result is None else None
+        if layout is None or layout.lengths[2] > 1:
             return None
-        return reduce_rows(rows, PRODUCT).reshape(reduced_shape(input.shape, dim, keepdim))
+        return plan_reduction(layout, keepdim, dtype, PRODUCT)
 
-    return run
+    return reduction_run(plan)
 
 
 @statistics.var.kernel("cpu", min_size=1024)
 def var() -> Run:
     """Make the forward of `var`."""
-    chunks_kernel(), combine_kernel()
 
-    def run(input: Array, dim: Dims, keepdim: bool, correction: float) -> np.ndarray | None:
-        rows = as_rows(input, dim)
-        if rows is None or rows.shape[1] <= correction:
+    def plan(
+        shape: tuple[int, ...], dtype: np.dtype[Any], dim: Dims, keepdim: bool, correction: float
+    ) -> Reduction | None:
+        layout = axis_layout(shape, dim)
+        if layout is None or layout.lengths[2] > 1 or layout.lengths[1] <= correction:
             return None
-        n = rows.shape[1]
-        # Two passes: squared deviations from the mean do not cancel.
-        centers = reduce_rows(rows, SUM, divisor=float(n))
-        squares = reduce_rows(rows, SQUARES, divisor=float(n - correction), centers=centers)
-        return squares.reshape(reduced_shape(input.shape, dim, keepdim))
+        divisor = float(layout.lengths[1] - correction)
+        return plan_reduction(layout, keepdim, dtype, VARIANCE, divisor=divisor)
 
-    return run
+    return reduction_run(plan)
 
 
 @statistics.vector_norm.kernel("cpu", min_size=1024)
 def vector_norm() -> Run:
     """Make the forward of norms: √Σ x²."""
-    chunks_kernel(), combine_kernel()
 
-    def run(input: Array, ord: float, dim: Dims, keepdim: bool) -> np.ndarray | None:
-        rows = as_rows(input, dim) if ord == 2 else None
-        if rows is None or rows.shape[1] == 1:
+    def plan(
+        shape: tuple[int, ...], dtype: np.dtype[Any], ord: float, dim: Dims, keepdim: bool
+    ) -> Reduction | None:
+        layout = axis_layout(shape, dim) if ord == 2 else None
+        if layout is None or layout.lengths[1] == 1 or 1 < layout.lengths[2] < COLUMN_BAND:
             return None
-        centers = np.zeros(len(rows), rows.dtype)
-        lengths = reduce_rows(rows, SQUARES, takes_root=True, centers=centers)
-        return lengths.reshape(reduced_shape(input.shape, dim, keepdim))
+        return plan_reduction(layout, keepdim, dtype, SQUARES, takes_root=True)
 
-    return run
+    return reduction_run(plan)
 
 
-@ops.amax.kernel("cpu", min_size=8192)
-@ops.amin.kernel("cpu", min_size=8192)
+@ops.amax.kernel("cpu", min_size=256)
+@ops.amin.kernel("cpu", min_size=256)
 def extreme(key: str) -> Run:
     """Make the forward of `amax` or `amin`."""
-    kernel, largest = compile_kernel(find_row_extremes, ARRAY_2D, BOOL, ARRAY_1D), key == "amax"
-    columns_kernel()
+    operation = MAXIMUM if key == "amax" else MINIMUM
 
-    def along_rows(rows: np.ndarray) -> np.ndarray:
-        y = np.empty(len(rows), rows.dtype)
-        parallel_for(kernel, len(rows), rows, largest, y, work=rows.size)
-        return y
+    def plan(
+        shape: tuple[int, ...], dtype: np.dtype[Any], dim: Dims, keepdim: bool
+    ) -> Reduction | None:
+        layout = axis_layout(shape, dim)
+        return layout and plan_reduction(layout, keepdim, dtype, operation)
 
-    def run(input: Array, dim: Dims, keepdim: bool) -> np.ndarray | None:
-        if dim is None and input.size < 4 * CHUNK:
-            return None  # one row, which NumPy compares as fast
-        table = as_table(input, dim)
-        if table is None:
-            return None
-        outer, n, inner = table.shape
-        if inner > 1:
-            y = reduce_table(table, MAXIMUM if largest else MINIMUM)
-        elif outer == 1 and n > CHUNK:  # chunks, for all threads; then their extremes and the rest
-            row, cut = table.reshape(-1), n // CHUNK * CHUNK
-            chunks = along_rows(row[:cut].reshape(-1, CHUNK))
-            y = along_rows(np.concatenate((chunks, row[cut:])).reshape(1, -1))
-        else:
-            y = along_rows(table.reshape(outer, n))
-        return y.reshape(reduced_shape(input.shape, dim, keepdim))
-
-    return run
+    return reduction_run(plan)
 
 
-def find_along(input: Array, dim: Any, largest: bool) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the extremes along an axis, and their indices. None: not along another than the last.
+MAX_SEARCHED = 4096
+"""In an array of more elements NumPy finds the extremes of rows as fast."""
 
-    (NumPy searches a contiguous row with vectors.)
-    """
-    if dim.__class__ is not int or not -input.ndim <= dim < input.ndim - 1 or dim == -1:
+
+def find_along(
+    input: Array, dim: Any, keepdim: bool, largest: bool
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the extremes along an axis, and their indices. None: the case is another."""
+    if dim.__class__ is not int or input.__class__ is not np.ndarray:
         return None
-    if not input.size or not is_contiguous_float(input):
+    layout, entry = axis_layout(input.shape, dim), extreme_entries().get(input.dtype)
+    if layout is None or entry is None or not input.size or not input.flags.c_contiguous:
         return None
-    outer, n, inner = split_at_axis(input.shape, dim)
-    values, indices = np.empty((outer, inner), input.dtype), np.empty((outer, inner), np.int64)
-    units = outer * -(-inner // EXTREMES_BAND)
-    parallel_for(
-        extremes_kernel(), units, input.reshape(outer, n, inner), values, indices, largest,
-        work=input.size,
-    )  # fmt: skip
+    outer, _, inner = lengths = layout.lengths
+    size, shape = input.size, layout.kept if keepdim else layout.reduced
+    if inner == 1 and size > MAX_SEARCHED:
+        return None
+    values, indices = np.empty(shape, input.dtype), np.empty(shape, np.int64)
+    count = outer if inner == 1 else outer * -(-inner // EXTREMES_BAND)
+    addresses = id(input), id(values), id(indices)
+    if size < MIN_PARALLEL:
+        entry(0, count, 0.0, addresses, lengths, largest)
+    else:
+        parallel_for(entry, count, 0.0, addresses, lengths, largest, work=size)
     return values, indices
 
 
-@sorting.minmax_dim.kernel("cpu", min_size=4096)
+@sorting.minmax_dim.kernel("cpu", min_size=32)
 def minmax_dim() -> Run:
     """Make the forward of `max` and `min` along an axis."""
-    extremes_kernel()
-
-    def run(
-        input: Array, dim: int, keepdim: bool, largest: bool
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        pair = find_along(input, dim, largest)
-        if pair is None:
-            return None
-        values, indices = (
-            part.reshape(reduced_shape(input.shape, dim % input.ndim, keepdim)) for part in pair
-        )
-        return values, indices
-
-    return run
+    extreme_entries()
+    return find_along
 
 
-@ops.argmax.kernel("cpu", min_size=4096)
-@ops.argmin.kernel("cpu", min_size=4096)
+@ops.argmax.kernel("cpu", min_size=1024)
+@ops.argmin.kernel("cpu", min_size=1024)
 def arg_extreme(key: str) -> Run:
     """Make the forward of `argmax` or `argmin`."""
-    extremes_kernel()
+    extreme_entries()
+    largest = key == "argmax"
 
     def run(input: Array, dim: int | None, keepdim: bool) -> np.ndarray | None:
-        pair = find_along(input, dim, key == "argmax")
-        if pair is None or dim is None:
-            return None
-        return pair[1].reshape(reduced_shape(input.shape, dim % input.ndim, keepdim))
+        pair = None if dim is None else find_along(input, dim, keepdim, largest)
+        return pair and pair[1]
 
     return run
 

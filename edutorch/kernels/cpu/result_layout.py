@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,17 @@ import numpy as np
 from ...backends.numpy import Array
 from .array_blocks import MAX_DIMS
 
-__all__ = ["empty_result"]
+__all__ = ["broadcast_shape", "empty_result"]
+
+
+@functools.lru_cache(4096)
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape to which shapes broadcast. None: a case for the definition."""
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:  # the definition says it better
+        return None
+    return shape if len(shape) <= MAX_DIMS else None
 
 
 class Layout(NamedTuple):
@@ -33,11 +44,8 @@ class Layout(NamedTuple):
 
 def result_layout(arrays: Sequence[Array]) -> Layout | None:
     """Return the layout of a result as NumPy would choose it. None: a case for the definition."""
-    try:
-        shape = np.broadcast(*arrays).shape
-    except ValueError:  # the definition says it better
-        return None
-    if len(shape) > MAX_DIMS:
+    shape = broadcast_shape(*[array.shape for array in arrays])
+    if shape is None:
         return None
     if all(array.flags.c_contiguous for array in arrays):
         return Layout(shape, shape, None)

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from ... import ops
 from ...backends.numpy import Array
 from ...dtypes import dtype as DType
 from ...ops import cumulative
+from .along_axis import array_at, axis_layout, compile_along_axis
 from .jit import (
     ARRAY_3D,
-    BOOL,
     FLOATS,
     INT64_3D,
     are_contiguous_floats,
@@ -31,7 +31,7 @@ from .jit import (
     split_at_axis,
     use_wide_vectors,
 )
-from .parallel import parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .row_reduce import product
 from .work_queue import claim_range
 
@@ -46,11 +46,12 @@ SMALLEST = 1e-290
 """A product from here on can be divided by one of its factors; below, digits are lost."""
 
 
-def scan(start, stop, x, y, is_product, backwards):
+def scan(start, stop, like, addresses, lengths, is_product, backwards):
     """y = the sums or the products of x so far; the range counts bands of rows or of columns."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    outer, n, inner = x.shape
+    x, y = array_at(addresses[0], like, lengths), array_at(addresses[1], like, lengths)
+    outer, n, inner = lengths
     first = 1.0 if is_product else 0.0
     if inner == 1:
         for band in range(np.int64(start), np.int64(stop)):
@@ -248,9 +249,9 @@ def prod_gradient(start, stop, g, x, grad_input):
 
 
 @functools.cache
-def scan_kernel() -> Any:
+def scan_entries() -> dict[np.dtype[Any], Any]:
     """Compile `scan`."""
-    return compile_kernel(scan, ARRAY_3D, ARRAY_3D, BOOL, BOOL)
+    return compile_along_axis(scan, 2, types.boolean, types.boolean)
 
 
 def count_bands(shape: tuple[int, int, int], rows: int = 1) -> int:
@@ -267,48 +268,52 @@ def is_axis(input: Array, dim: Any) -> bool:
     return -ndim <= dim < ndim and input.dtype in FLOATS and input.size > 0
 
 
-def scanned(input: Array, dim: int, is_product: bool, backwards: bool) -> np.ndarray:
-    """Return the sums or the products of the elements so far."""
-    shape = split_at_axis(input.shape, dim)
-    y = np.empty(shape, input.dtype)
-    parallel_for(
-        scan_kernel(), count_bands(shape, ROW_BAND), input.reshape(shape), y, is_product, backwards,
-        work=input.size,
-    )  # fmt: skip
-    return y.reshape(input.shape)
+@functools.lru_cache(1024)
+def scan_layout(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, int, int], int] | None:
+    """Return the lengths of an array along an axis, and the number of its bands."""
+    layout = axis_layout(shape, dim) if 0 not in shape else None
+    return layout and (layout.lengths, count_bands(layout.lengths, ROW_BAND))
+
+
+def scan_run(is_product: bool, backwards: bool = False) -> Run:
+    """Make the sums or the products of the elements so far."""
+    entries = scan_entries()
+
+    def run(input: Array, dim: int, dtype: DType | None = None) -> np.ndarray | None:
+        if dtype is not None or dim.__class__ is not int or input.__class__ is not np.ndarray:
+            return None
+        own_dtype = input.dtype
+        entry, layout = entries.get(own_dtype), scan_layout(input.shape, dim)
+        if entry is None or layout is None or not input.flags.c_contiguous:
+            return None
+        y = np.empty(input.shape, own_dtype)
+        lengths, bands = layout
+        arguments = 0.0, (id(input), id(y)), lengths, is_product, backwards
+        if y.size < MIN_PARALLEL:
+            entry(0, bands, *arguments)
+        else:
+            parallel_for(entry, bands, *arguments, work=y.size)
+        return y
+
+    return run
 
 
 @ops.cumsum.kernel("cpu", min_size=256)
 def cumsum() -> Run:
     """Make the forward of `cumsum`."""
-    scan_kernel()
-
-    def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
-        return scanned(input, dim, False, False) if dtype is None and is_axis(input, dim) else None
-
-    return run
+    return scan_run(is_product=False)
 
 
 @ops.cumsum.kernel("cpu", "input", min_size=256)
 def cumsum_input() -> Run:
     """Make the rule of `cumsum`: the sum of g from the end."""
-    scan_kernel()
-
-    def run(g: Array, dim: int) -> np.ndarray | None:
-        return scanned(g, dim, False, True) if is_axis(g, dim) else None
-
-    return run
+    return scan_run(is_product=False, backwards=True)
 
 
 @ops.cumprod.kernel("cpu", min_size=256)
 def cumprod() -> Run:
     """Make the forward of `cumprod`."""
-    scan_kernel()
-
-    def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
-        return scanned(input, dim, True, False) if dtype is None and is_axis(input, dim) else None
-
-    return run
+    return scan_run(is_product=True)
 
 
 @ops.cumprod.kernel("cpu", "input", min_size=256)

@@ -25,6 +25,7 @@ from ...backends import numpy
 from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
 from ...ops import cumulative, gather_scatter, sorting
+from . import parallel
 from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load, store
 from .jit import (
     ARRAY_1D,
@@ -227,7 +228,8 @@ def compile_for_objects(kernel: Callable[..., None], *further: Any) -> Any:
     if not layout_is_known():
         return None
     signature = types.void(UNSIGNED, UNSIGNED, *[types.int64] * 4, *further)
-    return njit([signature], cache=True, nogil=True, error_model="numpy")(kernel)
+    compiled = njit([signature], cache=True, nogil=True, error_model="numpy")(kernel)
+    return parallel.entry_of(compiled)
 
 
 @functools.cache

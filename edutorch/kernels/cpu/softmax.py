@@ -13,14 +13,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 
 from ... import ops
 from ...backends.numpy import Array
 from ...dtypes import dtype as DType
 from ...ops.reduction import LOG_SOFTMAX_KERNEL
+from .along_axis import array_at, axis_layout, compile_along_axis
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
@@ -36,7 +38,6 @@ from .jit import (
     use_wide_vectors,
 )
 from .parallel import MIN_PARALLEL, parallel_for
-from .reductions import Dims, as_table, reduced_shape
 from .row_reduce import (
     BLOCK,
     add_compensated,
@@ -51,7 +52,7 @@ from .vector_math import exp_nonpositive
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
-
+Dims = int | tuple[int, ...] | None
 COLUMN_BAND = 512
 """So many adjacent columns are processed together: their sums stay in the L1 cache."""
 
@@ -59,10 +60,16 @@ COLUMN_BAND = 512
 # Along the last axis -----------------------------------------------------------------------
 
 
-def softmax_rows(start, stop, x, y):
-    """y = exp(x - max) / Σ exp(x - max) of each row."""
+def softmax_rows(start, stop, like, addresses, lengths, logarithm):
+    """y = exp(x - max) / Σ exp(x - max) of each row, or its logarithm, x - max - log Σ.
+
+    Args:
+        addresses: of x and of y.
+    """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    shape = lengths[:2]
+    x, y = array_at(addresses[0], like, shape), array_at(addresses[1], like, shape)
     number = x.dtype.type
     for r in range(start, stop):
         row, out = x[r], y[r]
@@ -71,25 +78,15 @@ def softmax_rows(start, stop, x, y):
         # The result is also where the exponentials wait for their sum: no other memory is touched.
         for i in range(row.size):
             out[i] = exp_nonpositive(row[i] - peak)
-        scale = number(1 / total(out))  # one division for a row: products are several times as fast
-        for i in range(row.size):
-            out[i] *= scale
-
-
-def log_softmax_rows(start, stop, x, y):
-    """y = x - max - log Σ exp(x - max) of each row."""
-    start, stop = claim_range(start, stop)
-    use_wide_vectors()
-    number = x.dtype.type
-    for r in range(start, stop):
-        row, out = x[r], y[r]
-        peak = max_or_any(row)
-        for i in range(row.size):
-            out[i] = exp_nonpositive(row[i] - peak)
-        # The sum has a term of 1, so the logarithm is never that of 0.
-        shift = number(math.log(total(out)))
-        for i in range(row.size):
-            out[i] = row[i] - peak - shift  # not row - (peak + shift): that would round shift away
+        if logarithm:
+            # The sum has a term of 1, so the logarithm is never that of 0.
+            shift = number(math.log(total(out)))
+            for i in range(row.size):
+                out[i] = row[i] - peak - shift  # not row - (peak + shift): that would round it away
+        else:
+            scale = number(1 / total(out))  # one division for a row: products take less time
+            for i in range(row.size):
+                out[i] *= scale
 
 
 def softmax_rows_backward(start, stop, g, y, grad_input):
@@ -132,10 +129,11 @@ def log_softmax_rows_one_hot(start, stop, values, columns, y, grad_input):
 # Along another axis ------------------------------------------------------------------------
 
 
-def softmax_columns(start, stop, x, y, logarithm):
+def softmax_columns(start, stop, like, addresses, lengths, logarithm):
     """The same along the middle axis of (outer, n, inner), for `COLUMN_BAND` columns at a time."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
+    x, y = array_at(addresses[0], like, lengths), array_at(addresses[1], like, lengths)
     number = x.dtype.type
     n, inner = x.shape[1], x.shape[2]
     bands = (inner + COLUMN_BAND - 1) // COLUMN_BAND
@@ -281,32 +279,48 @@ def logsumexp_columns_backward(start, stop, g, y, x, grad_input):
 # The makers --------------------------------------------------------------------------------
 
 
-def forward(rows: Callable[..., None], columns: Callable[..., None], logarithm: bool) -> Run:
-    """Make a forward from its kernels for the last axis and for another axis."""
+class Softmax(NamedTuple):
+    """How arrays of one shape and dtype are normalized along an axis.
+
+    Attributes:
+        entry, count: the kernel and its range.
+        lengths: its arguments after the addresses.
+    """
+
+    entry: Any
+    count: int
+    lengths: tuple[int, int, int]
+
+
+def forward(logarithm: bool) -> Run:
+    """Make the forward of `softmax`, or of `log_softmax`."""
+    by_rows = compile_along_axis(softmax_rows, 2, types.boolean)
+    by_columns = compile_along_axis(softmax_columns, 2, types.boolean)
+
+    @functools.lru_cache(1024)
+    def find_plan(shape: tuple[int, ...], dtype: np.dtype[Any], dim: int) -> Softmax | None:
+        layout = axis_layout(shape, dim) if 0 not in shape else None
+        if layout is None or dtype not in by_rows:
+            return None
+        outer, _, inner = layout.lengths
+        if inner == 1:
+            return Softmax(by_rows[dtype], outer, layout.lengths)
+        return Softmax(by_columns[dtype], outer * -(-inner // COLUMN_BAND), layout.lengths)
 
     def run(input: Array, dim: int, dtype: DType | None) -> np.ndarray | None:
-        if dtype is not None or not is_contiguous_float(input) or dim.__class__ is not int:
+        if dtype is not None or dim.__class__ is not int or input.__class__ is not np.ndarray:
             return None
-        shape, size = input.shape, input.size
-        ndim = len(shape)
-        if not size or not -ndim <= dim < ndim:
+        own_dtype, shape = input.dtype, input.shape
+        plan = find_plan(shape, own_dtype, dim)
+        if plan is None or not input.flags.c_contiguous:
             return None
-        y = np.empty(shape, input.dtype)
-        if dim == -1 or dim == ndim - 1:
-            n = shape[-1]
-            arrays = (input, y) if ndim == 2 else (input.reshape(-1, n), y.reshape(-1, n))
-            if size < MIN_PARALLEL:
-                rows(0, size // n, *arrays)
-            else:
-                parallel_for(rows, size // n, *arrays, work=size)
-            return y
-        outer, n, inner = split_at_axis(shape, dim)
-        units, shape = outer * -(-inner // COLUMN_BAND), (outer, n, inner)
-        arrays = input.reshape(shape), y.reshape(shape)
+        entry, count, lengths = plan
+        y = np.empty(shape, own_dtype)
+        size, arrays = y.size, (id(input), id(y))
         if size < MIN_PARALLEL:
-            columns(0, units, *arrays, logarithm)
+            entry(0, count, 0.0, arrays, lengths, logarithm)
         else:
-            parallel_for(columns, units, *arrays, logarithm, work=size)
+            parallel_for(entry, count, 0.0, arrays, lengths, logarithm, work=size)
         return y
 
     return run
@@ -333,12 +347,6 @@ def backward(rows: Callable[..., None], columns: Callable[..., None], logarithm:
 
 
 @functools.cache
-def columns_kernel() -> Any:
-    """Compile `softmax_columns`, which both forwards use."""
-    return compile_kernel(softmax_columns, ARRAY_3D, ARRAY_3D, BOOL)
-
-
-@functools.cache
 def columns_backward_kernel() -> Any:
     """Compile `softmax_columns_backward`, which both derivatives use."""
     return compile_kernel(softmax_columns_backward, ARRAY_3D, ARRAY_3D, ARRAY_3D, BOOL)
@@ -352,13 +360,13 @@ def is_valid_axis(array: np.ndarray, dim: int) -> bool:
 @ops.softmax.kernel("cpu", min_size=256)
 def softmax() -> Run:
     """Make the forward of `softmax`."""
-    return forward(compile_kernel(softmax_rows, ARRAY_2D, ARRAY_2D), columns_kernel(), False)
+    return forward(logarithm=False)
 
 
 @ops.log_softmax.kernel("cpu", min_size=256)
 def log_softmax() -> Run:
     """Make the forward of `log_softmax`."""
-    return forward(compile_kernel(log_softmax_rows, ARRAY_2D, ARRAY_2D), columns_kernel(), True)
+    return forward(logarithm=True)
 
 
 @ops.softmax.kernel("cpu", "input", min_size=1024)
@@ -402,17 +410,17 @@ def logsumexp() -> Run:
     by_columns = compile_kernel(logsumexp_columns, ARRAY_3D, ARRAY_2D)
 
     def run(input: Array, dim: Dims, keepdim: bool) -> np.ndarray | None:
-        table = as_table(input, dim)
-        if table is None:
+        layout = axis_layout(input.shape, dim) if is_contiguous_float(input) else None
+        if layout is None or not input.size:
             return None
-        outer, n, inner = table.shape
-        y = np.empty((outer, inner), table.dtype)
+        outer, n, inner = layout.lengths
+        table, y = input.reshape(layout.lengths), np.empty((outer, inner), input.dtype)
         if inner == 1:
             parallel_for(by_rows, outer, table.reshape(outer, n), y.reshape(outer), work=table.size)
         else:
             units = outer * -(-inner // COLUMN_BAND)
             parallel_for(by_columns, units, table, y, work=table.size)
-        return y.reshape(reduced_shape(input.shape, dim, keepdim))
+        return y.reshape(layout.kept if keepdim else layout.reduced)
 
     return run
 
@@ -429,10 +437,12 @@ def logsumexp_input() -> Run:
         reduced = [
             axis for axis in range(input.ndim) if y.shape[axis] == 1 and input.shape[axis] != 1
         ]
-        table, g = as_table(input, tuple(reduced)), contiguous_gradient(g, y)
-        if table is None or g is None or g.dtype != y.dtype:
+        is_valid = is_contiguous_float(input) and input.size
+        layout = axis_layout(input.shape, tuple(reduced)) if is_valid else None
+        g = contiguous_gradient(g, y)
+        if layout is None or g is None or g.dtype != y.dtype:
             return None
-        outer, n, inner = table.shape
+        outer, n, inner = layout.lengths
         grad_input = np.empty_like(input)
         arrays = [g.reshape(outer, inner), y.reshape(outer, inner)]
         arrays += [array.reshape(outer, n, inner) for array in (input, grad_input)]

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from ...backends.kernel_registry import as_ndarray
 from ...backends.numpy import Array
 from ...ops import quantiles, sorting
 from ...settings import get_num_threads
+from .along_axis import array_at, axis_layout, compile_along_axis
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
@@ -29,21 +29,21 @@ from .jit import (
     INT64,
     INT64_1D,
     INT64_2D,
-    are_contiguous_floats,
     compile_kernel,
     use_wide_vectors,
 )
-from .parallel import parallel_for
+from .parallel import MIN_PARALLEL, parallel_for
 from .scan import is_axis
 from .strided_copy import copy_into, copy_kernel
+from .vector_math import FloatFormat, vector_function_of_pair
 from .work_queue import claim_range
 
 Run = Callable[..., Any]
 MOST_KEPT = 64
 """Up to so many of the largest elements are kept in order while a row is read."""
 
-SHORT_ROW = 64
-"""In rows of at most so many elements, each is compared with each."""
+SHORT_ROW, LANES = 64, 32
+"""Rows of at most so many elements are sorted together, so many at a time."""
 
 THREAD_WORK = 65_536
 """The elements to be sorted for which a thread is worth its start."""
@@ -158,51 +158,69 @@ def sort_forward() -> Run:
 
 
 @njit
-def index_with_nan(row, k, missing, prefers_nan):
-    """Return the index of the k-th smallest element of a row with NaN, the largest of all."""
-    seen = 0
-    for i in range(np.uint64(row.size)):
-        value, before = row[i], row.size - missing + seen
-        if value != value:
-            seen += 1
-            if prefers_nan:
-                return i
-        else:
-            before = 0
-            for j in range(np.uint64(row.size)):
-                before += row[j] < value or (row[j] == value and j < i)
-        if before == k and not prefers_nan:
-            return i
-    return np.uint64(0)
+def exchange(first, second, first_indices, second_indices, lanes):
+    """Put the smaller one of two elements first, in all lanes; of equal ones the lower index."""
+    for lane in range(np.uint64(lanes)):
+        a, b, i, j = first[lane], second[lane], first_indices[lane], second_indices[lane]
+        swaps = (a > b) | ((a == b) & (i > j))
+        first[lane], second[lane] = b if swaps else a, a if swaps else b
+        first_indices[lane], second_indices[lane] = j if swaps else i, i if swaps else j
 
 
-def rank_elements(start, stop, x, k, prefers_nan, values, indices):
-    """Find the k-th smallest element of each short row: the one before which k are sorted.
+@njit
+def sort_lanes(elements, indices, n, lanes):
+    """Sort the first n rows of a matrix, each lane (column) by itself, with the indices.
+
+    By Batcher's merge exchange (Knuth, 5.2.2, algorithm M): which elements are compared does not
+    depend on them, so that all lanes are compared together, in vectors.
+    """
+    top = 1
+    while 2 * top < n:
+        top *= 2
+    p = top
+    while p > 0:
+        q, r, distance = top, 0, p
+        while True:
+            for i in range(n - distance):
+                if i & p == r:
+                    j = i + distance
+                    exchange(elements[i], elements[j], indices[i], indices[j], lanes)
+            if q == p:
+                break
+            q, r, distance = q // 2, p, q - p
+        p //= 2
+
+
+def select_in_lanes(start, stop, like, addresses, lengths, k, prefers_nan):
+    """Find the k-th smallest element of each short row: `LANES` rows are sorted together.
 
     Args:
+        addresses: of the rows, of the elements and of their indices.
         prefers_nan: whether in a row with NaN the first of these is meant.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    ranks, positions = np.empty(SHORT_ROW, np.int32), np.arange(SHORT_ROW).astype(np.int32)
-    for r in range(start, stop):
-        row, n = x[r], np.uint64(x.shape[1])
-        missing, index = 0, np.uint64(0)
-        for i in range(n):
-            ranks[i] = 0
-            missing += row[i] != row[i]
-        if missing:
-            index = index_with_nan(row, k, missing, prefers_nan)
-        else:
-            for j in range(np.int32(n)):
-                value = row[np.uint64(j)]
-                for i in range(n):
-                    is_before = (value < row[i]) | ((value == row[i]) & (positions[i] > j))
-                    ranks[i] += np.int32(is_before)
-            for i in range(n):
-                if ranks[i] == k:
-                    index = i
-        values[r], indices[r] = row[index], index
+    outer, n, _ = lengths
+    x, values = array_at(addresses[0], like, (outer, n)), array_at(addresses[1], like, (outer,))
+    result = array_at(addresses[2], np.int64(0), (outer,))
+    elements = np.empty((SHORT_ROW, LANES), x.dtype)
+    indices, missing = np.empty((SHORT_ROW, LANES), np.int32), np.empty(LANES, np.int64)
+    infinite, last, beyond = x.dtype.type(np.inf), np.int64(stop), np.int32(n)
+    for first in range(np.int64(start), last, LANES):
+        lanes = min(LANES, last - first)
+        for lane in range(lanes):
+            row, count = x[first + lane], 0
+            for i in range(np.uint64(n)):
+                value, index = row[i], np.int32(i)
+                if value != value:  # it comes after all others, also after ∞
+                    value, index, count = infinite, np.int32(index + beyond), count + 1
+                elements[i, lane], indices[i, lane] = value, index
+            missing[lane] = count
+        sort_lanes(elements, indices, n, lanes)
+        for lane in range(lanes):
+            at = indices[n - missing[lane] if prefers_nan and missing[lane] else k, lane]
+            at = at - n if at >= n else at
+            values[first + lane], result[first + lane] = x[first + lane, at], at
 
 
 def find_indices(start, stop, x, values, k, prefers_nan, indices):
@@ -236,45 +254,116 @@ def kth_smallest() -> Run:
     """Make the k-th smallest element along an axis, counted from 0, and its index."""
     copy_kernel()
     kernel = compile_kernel(find_indices, ARRAY_2D, ARRAY_1D, INT64, BOOL, INT64_1D)
-    ranks = compile_kernel(rank_elements, ARRAY_2D, INT64, BOOL, ARRAY_1D, INT64_1D)
+    short_rows = compile_along_axis(select_in_lanes, 3, types.int64, types.boolean)
 
     def run(
         array: Array, k: int, dim: int, keepdim: bool, prefers_nan: bool
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        array = as_ndarray(array)
-        if not is_axis(array, dim):
+        layout = axis_layout(array.shape, dim) if dim.__class__ is int else None
+        dtype = array.dtype
+        entry = short_rows.get(dtype)
+        if layout is None or entry is None or not array.size:
             return None
-        rows = as_rows(array, dim)
-        count, n = rows.shape
-        indices = np.empty(count, np.int64)
+        outer, n, inner = lengths = layout.lengths
+        rows = array
+        if inner > 1 or not array.flags.c_contiguous:
+            outer, lengths, rows = outer * inner, (outer * inner, n, 1), as_rows(array, dim)
+        shape = layout.kept if keepdim else layout.reduced
+        values, indices = np.empty(shape, dtype), np.empty(shape, np.int64)
         if n <= SHORT_ROW:
-            values = np.empty(count, rows.dtype)
-            parallel_for(ranks, count, rows, k, prefers_nan, values, indices, work=rows.size)
-        else:
-            parted = rows.copy()
-            on_threads(lambda part: part.partition(k, 1), parted)
-            values = parted[:, k].copy()
-            parallel_for(kernel, count, rows, values, k, prefers_nan, indices, work=rows.size)
-        shape, dim = array.shape, dim % array.ndim
-        kept = (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :])
-        return values.reshape(kept), indices.reshape(kept)
+            addresses = id(rows), id(values), id(indices)
+            if rows.size < MIN_PARALLEL:
+                entry(0, outer, 0.0, addresses, lengths, k, prefers_nan)
+            else:
+                arguments = 0.0, addresses, lengths, k, prefers_nan
+                parallel_for(entry, outer, *arguments, work=rows.size)
+            return values, indices
+        rows, picked = rows.reshape(outer, n), values.reshape(outer)
+        parted = rows.copy()
+        on_threads(lambda part: part.partition(k, 1), parted)
+        picked[...] = parted[:, k]
+        arguments = rows, picked, k, prefers_nan, indices.reshape(outer)
+        parallel_for(kernel, outer, *arguments, work=rows.size)
+        return values, indices
 
     return run
 
 
-@quantiles.median_forward.kernel("cpu", min_size=256)
+# The median of all elements ---------------------------------------------------------------------
+
+
+@vector_function_of_pair
+def kth_in_order(format: FloatFormat) -> Callable[..., Any]:
+    """The k-th smallest element of a row without NaN, bit by bit.
+
+    The bits of floats order like integers, once those of negative ones are flipped: see
+    `max_or_any`. A bit of the result is 1 if at most k elements are less than the bits so far with
+    a 1. A partition of a thousand elements takes five times as long: its branches are random.
+    """
+    scalar, integer = format.scalar, format.integer
+    sign, magnitude = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
+    least, one, bits = integer(np.iinfo(integer).min), integer(1), np.iinfo(integer).bits
+
+    def kth_in_order(row, k):
+        words, keys = row.view(integer), np.empty(row.size, integer)
+        for i in range(keys.size):
+            keys[i] = words[i] ^ integer(integer(words[i] >> sign) & magnitude)
+        result = least
+        for bit in range(bits - 1, -1, -1):
+            candidate = integer(0) if bit == sign else integer(result | integer(one << bit))
+            count = integer(0)
+            for i in range(keys.size):
+                count = integer(count + integer(keys[i] < candidate))
+            result = candidate if count <= k else result
+        return integer(result ^ integer(integer(result >> sign) & magnitude)).view(scalar)
+
+    return kth_in_order
+
+
+def select_median(start, stop, like, addresses, lengths):
+    """The lower median of each row; NaN if there is one.
+
+    Args:
+        addresses: of the rows and of the medians.
+    """
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    outer, n, _ = lengths
+    x, y = array_at(addresses[0], like, (outer, n)), array_at(addresses[1], like, (outer,))
+    for r in range(start, stop):
+        row, is_valid = x[r], True
+        for i in range(row.size):
+            is_valid &= row[i] == row[i]
+        y[r] = kth_in_order(row, (n - 1) // 2) if is_valid else np.nan
+
+
+MAX_BISECTED = 4096
+"""Of more elements, the median is found by a partition."""
+
+
+@quantiles.median_forward.kernel("cpu", min_size=32)
 def median_forward() -> Run:
     """Make the median of all elements."""
+    entries = compile_along_axis(select_median, 2)
 
     def run(input: Array, skips_nan: bool) -> np.ndarray | None:
-        if not are_contiguous_floats((input,)):
+        if input.__class__ is not np.ndarray or not input.flags.c_contiguous:
             return None
-        highest, middle = input.max(), (input.size - 1) // 2
+        dtype, size = input.dtype, input.size
+        entry = entries.get(dtype)
+        if entry is None or not size:
+            return None
+        y = np.empty((), dtype)
+        if size <= MAX_BISECTED:
+            entry(0, 1, 0.0, (id(input), id(y)), (1, size, 1))
+            return None if skips_nan and y != y else y
+        highest, middle = input.max(), (size - 1) // 2
         if highest != highest:
-            return None if skips_nan else np.array(np.nan, input.dtype)
+            return None if skips_nan else np.array(np.nan, dtype)
         elements = input.flatten()
         elements.partition(middle)
-        return elements[middle : middle + 1].reshape(()).copy()
+        y[...] = elements[middle]
+        return y
 
     return run
 
@@ -290,10 +379,21 @@ def precedes(value: float, other: float, largest: bool) -> bool:
     return value < other or (other != other and value == value)
 
 
-def keep_best(start, stop, x, largest, values, indices):
-    """Find the largest (or smallest) elements of each row and their indices, in order."""
+def keep_best(start, stop, like, addresses, lengths, largest):
+    """Find the largest (or smallest) elements of each row and their indices, in order.
+
+    Args:
+        addresses: of the rows, of the elements and of their indices.
+        lengths: how many rows there are, how long they are, and how many elements are found.
+    """
     start, stop = claim_range(start, stop)
-    count = np.uint64(indices.shape[1])
+    outer, n, width = lengths
+    x, values = (
+        array_at(addresses[0], like, (outer, n)),
+        array_at(addresses[1], like, (outer, width)),
+    )
+    indices = array_at(addresses[2], np.int64(0), (outer, width))
+    count = np.uint64(width)
     last = count - np.uint64(1)
     for r in range(start, stop):
         row, best, index = x[r], values[r], indices[r]
@@ -313,15 +413,28 @@ def keep_best(start, stop, x, largest, values, indices):
 def top_k() -> Run:
     """Make the k largest (or smallest) elements along an axis and their indices, in order."""
     copy_kernel()
-    kernel = compile_kernel(keep_best, ARRAY_2D, BOOL, ARRAY_2D, INT64_2D)
+    entries = compile_along_axis(keep_best, 3, types.boolean)
 
     def run(array: Array, k: int, dim: int, largest: bool) -> tuple[np.ndarray, np.ndarray] | None:
-        array = as_ndarray(array)
-        if not is_axis(array, dim) or not 0 < k <= MOST_KEPT:
+        layout = axis_layout(array.shape, dim) if dim.__class__ is int else None
+        dtype = array.dtype
+        entry = entries.get(dtype)
+        if layout is None or entry is None or not array.size or not 0 < k <= MOST_KEPT:
             return None
-        rows = as_rows(array, dim)
-        values, indices = np.empty((len(rows), k), rows.dtype), np.empty((len(rows), k), np.int64)
-        parallel_for(kernel, len(rows), rows, bool(largest), values, indices, work=rows.size)
+        outer, n, inner = layout.lengths
+        is_last = dim in (-1, array.ndim - 1)
+        rows, count = array, outer * inner
+        if not is_last or not array.flags.c_contiguous:
+            rows = as_rows(array, dim)
+        shape = (*array.shape[:-1], k) if is_last else (count, k)
+        values, indices = np.empty(shape, dtype), np.empty(shape, np.int64)
+        addresses, lengths = (id(rows), id(values), id(indices)), (count, n, k)
+        if rows.size < MIN_PARALLEL:
+            entry(0, count, 0.0, addresses, lengths, bool(largest))
+        else:
+            parallel_for(entry, count, 0.0, addresses, lengths, bool(largest), work=rows.size)
+        if is_last:
+            return values, indices
         return from_rows(values, array.shape, dim), from_rows(indices, array.shape, dim)
 
     return run

@@ -29,6 +29,7 @@ from ...backends.numpy import Array
 from ...core.storage import make_in_order, memory_format, memory_order, preserve_format
 from ...nn.functional import padding
 from ...ops import joining, rearrange
+from . import parallel
 from .array_blocks import DATA, NDIM, SHAPE, STRIDES, layout_is_known, load
 from .jit import UNSIGNED, pointer, use_wide_vectors
 from .parallel import parallel_for
@@ -246,7 +247,8 @@ def copy_kernel() -> Any:
     if not layout_is_known():
         return None
     signature = types.void(UNSIGNED, UNSIGNED, types.int64, types.int64, types.int64)
-    return njit([signature], cache=True, nogil=True, error_model="numpy")(copy_elements)
+    compiled = njit([signature], cache=True, nogil=True, error_model="numpy")(copy_elements)
+    return parallel.entry_of(compiled)
 
 
 def copy_into(target: np.ndarray, source: np.ndarray) -> np.ndarray:
