@@ -1,4 +1,4 @@
-"""Fills of new memory: one value, integers that count up, evenly spaced values."""
+"""Fills of new memory: one value, integers that count up, evenly spaced values, one-hot rows."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ Run = Callable[..., Any]
 MOST_KEPT = 64
 """Up to so many of the largest elements are kept in order while a row is read."""
 
-SHORT_ROW = 64
-"""In rows of at most so many elements, each is compared with each."""
+SHORT_ROW, LANES = 64, 32
+"""Rows of at most so many elements are sorted together, so many at a time."""
 
 THREAD_WORK = 65_536
 """The elements to be sorted for which a thread is worth its start."""
@@ -158,26 +158,41 @@ def sort_forward() -> Run:
 
 
 @njit
-def index_with_nan(row, k, missing, prefers_nan):
-    """Return the index of the k-th smallest element of a row with NaN, the largest of all."""
-    seen = 0
-    for i in range(np.uint64(row.size)):
-        value, before = row[i], row.size - missing + seen
-        if value != value:
-            seen += 1
-            if prefers_nan:
-                return i
-        else:
-            before = 0
-            for j in range(np.uint64(row.size)):
-                before += row[j] < value or (row[j] == value and j < i)
-        if before == k and not prefers_nan:
-            return i
-    return np.uint64(0)
+def exchange(first, second, first_indices, second_indices, lanes):
+    """Put the smaller one of two elements first, in all lanes; of equal ones the lower index."""
+    for lane in range(np.uint64(lanes)):
+        a, b, i, j = first[lane], second[lane], first_indices[lane], second_indices[lane]
+        swaps = (a > b) | ((a == b) & (i > j))
+        first[lane], second[lane] = b if swaps else a, a if swaps else b
+        first_indices[lane], second_indices[lane] = j if swaps else i, i if swaps else j
 
 
-def rank_elements(start, stop, like, addresses, lengths, k, prefers_nan):
-    """Find the k-th smallest element of each short row: the one before which k are sorted.
+@njit
+def sort_lanes(elements, indices, n, lanes):
+    """Sort the first n rows of a matrix, each lane (column) by itself, with the indices.
+
+    By Batcher's merge exchange (Knuth, 5.2.2, algorithm M): which elements are compared does not
+    depend on them, so that all lanes are compared together, in vectors.
+    """
+    top = 1
+    while 2 * top < n:
+        top *= 2
+    p = top
+    while p > 0:
+        q, r, distance = top, 0, p
+        while True:
+            for i in range(n - distance):
+                if i & p == r:
+                    j = i + distance
+                    exchange(elements[i], elements[j], indices[i], indices[j], lanes)
+            if q == p:
+                break
+            q, r, distance = q // 2, p, q - p
+        p //= 2
+
+
+def select_in_lanes(start, stop, like, addresses, lengths, k, prefers_nan):
+    """Find the k-th smallest element of each short row: `LANES` rows are sorted together.
 
     Args:
         addresses: of the rows, of the elements and of their indices.
@@ -185,28 +200,27 @@ def rank_elements(start, stop, like, addresses, lengths, k, prefers_nan):
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
-    outer, width, _ = lengths
-    x, values = array_at(addresses[0], like, (outer, width)), array_at(addresses[1], like, (outer,))
-    indices = array_at(addresses[2], np.int64(0), (outer,))
-    ranks, positions = np.empty(SHORT_ROW, np.int32), np.arange(SHORT_ROW).astype(np.int32)
-    for r in range(start, stop):
-        row, n = x[r], np.uint64(width)
-        missing, index = 0, np.uint64(0)
-        for i in range(n):
-            ranks[i] = 0
-            missing += row[i] != row[i]
-        if missing:
-            index = index_with_nan(row, k, missing, prefers_nan)
-        else:
-            for j in range(np.int32(n)):
-                value = row[np.uint64(j)]
-                for i in range(n):
-                    is_before = (value < row[i]) | ((value == row[i]) & (positions[i] > j))
-                    ranks[i] += np.int32(is_before)
-            for i in range(n):
-                if ranks[i] == k:
-                    index = i
-        values[r], indices[r] = row[index], index
+    outer, n, _ = lengths
+    x, values = array_at(addresses[0], like, (outer, n)), array_at(addresses[1], like, (outer,))
+    result = array_at(addresses[2], np.int64(0), (outer,))
+    elements = np.empty((SHORT_ROW, LANES), x.dtype)
+    indices, missing = np.empty((SHORT_ROW, LANES), np.int32), np.empty(LANES, np.int64)
+    infinite, last, beyond = x.dtype.type(np.inf), np.int64(stop), np.int32(n)
+    for first in range(np.int64(start), last, LANES):
+        lanes = min(LANES, last - first)
+        for lane in range(lanes):
+            row, count = x[first + lane], 0
+            for i in range(np.uint64(n)):
+                value, index = row[i], np.int32(i)
+                if value != value:  # it comes after all others, also after ∞
+                    value, index, count = infinite, np.int32(index + beyond), count + 1
+                elements[i, lane], indices[i, lane] = value, index
+            missing[lane] = count
+        sort_lanes(elements, indices, n, lanes)
+        for lane in range(lanes):
+            at = indices[n - missing[lane] if prefers_nan and missing[lane] else k, lane]
+            at = at - n if at >= n else at
+            values[first + lane], result[first + lane] = x[first + lane, at], at
 
 
 def find_indices(start, stop, x, values, k, prefers_nan, indices):
@@ -240,14 +254,14 @@ def kth_smallest() -> Run:
     """Make the k-th smallest element along an axis, counted from 0, and its index."""
     copy_kernel()
     kernel = compile_kernel(find_indices, ARRAY_2D, ARRAY_1D, INT64, BOOL, INT64_1D)
-    ranks = compile_along_axis(rank_elements, 3, types.int64, types.boolean)
+    short_rows = compile_along_axis(select_in_lanes, 3, types.int64, types.boolean)
 
     def run(
         array: Array, k: int, dim: int, keepdim: bool, prefers_nan: bool
     ) -> tuple[np.ndarray, np.ndarray] | None:
         layout = axis_layout(array.shape, dim) if dim.__class__ is int else None
         dtype = array.dtype
-        entry = ranks.get(dtype)
+        entry = short_rows.get(dtype)
         if layout is None or entry is None or not array.size:
             return None
         outer, n, inner = lengths = layout.lengths
