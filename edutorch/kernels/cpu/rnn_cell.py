@@ -291,7 +291,7 @@ def describe_rows(x: Array) -> tuple[int, int, int] | None:
     return None if layout is None or layout[0] else (address_of(x), layout[1], x.shape[1])
 
 
-@rnn.lstm_cell_forward.kernel("cpu", min_size=1)
+@rnn.lstm_cell_forward.kernel("cpu", min_size=64)
 def lstm_cell_forward() -> Callable[..., Any]:
     """Make `lstm_cell_forward`: both products in one pass, then the gates."""
     operand = TUPLE(*[INT64] * 3)
@@ -349,7 +349,7 @@ def cell_backward(start, stop, blas_address, operands, weight, gradients, sizes)
     )  # fmt: skip
 
 
-@rnn.lstm_cell_forward.kernel("cpu", "joint_vjp", min_size=1)
+@rnn.lstm_cell_forward.kernel("cpu", "joint_vjp", min_size=64)
 def lstm_cell_forward_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_cell_forward`; products that may wait are deferred."""
     arrays = TUPLE(*[ARRAY_1D] * 3)
