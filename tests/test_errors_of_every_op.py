@@ -125,6 +125,8 @@ ACCEPTED: dict[str, str] = {
     "l1_loss input is bool": "True counts 1 beside numbers",
     "l1_loss target is bool": "True counts 1 beside numbers",
     "huber_loss input is": "whole numbers beside floats are floats, as in smooth_l1_loss",
+    "kl_div_forward input is": "whole numbers beside floats are floats, as in smooth_l1_loss",
+    "kl_div_forward target is": "whole numbers beside floats are floats, as in smooth_l1_loss",
     "softplus threshold is text": "it is compared only where PyTorch's formula needs it",
     "isclose equal_nan": "anything true or false will do",
     "gather sparse_grad": "it changes nothing: every gradient is dense here",
