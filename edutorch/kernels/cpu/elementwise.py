@@ -345,10 +345,7 @@ def reduction_kernel(variants: Variants, run: Run) -> Run:
         if reduction not in ("mean", "sum") or not are_contiguous_floats(compared):
             return None
         shape, size = compared[0].shape, compared[0].size
-        for array in compared:
-            if array.shape != shape:
-                return None
-        if not size:
+        if not size or any([array.shape != shape for array in compared]):  # noqa: C419 (as fast)
             return None
         if not is_rule:
             total = run_sum(sums, arrays, whole[all_arrays:])
@@ -384,14 +381,13 @@ def run_sum(
     if first.ndim > MAX_DIMS:
         return None
     # One sum per block, whatever the number of threads: the result does not depend on it.
-    size = first.size
-    count = -(-size // BLOCK)
+    count = -(-first.size // BLOCK)
     totals = np.zeros(count)
     addresses = (*map(id, arrays), id(totals), 0, 0)[:MAX_INPUTS]
     if count == 1:
         run_blocks(0, 1, plan.address, id(first), addresses, scalars)
         return totals[0]
-    parallel_for(run_blocks, count, plan.address, id(first), addresses, scalars, work=size)
+    parallel_for(run_blocks, count, plan.address, id(first), addresses, scalars, work=first.size)
     return np.add.reduce(totals)
 
 

@@ -426,10 +426,8 @@ def constant_pad() -> Run:
         y = np.empty(shape, input.dtype)
         if borders is None:
             y.fill(value)
-            y[target] = input[source]
-            return y
         copy_into(y[target], input[source])
-        for border in borders:
+        for border in borders or ():
             y[border] = value
         return y
 
