@@ -123,7 +123,7 @@ selu_forward.vjp(
         SELU_SCALE * g,
         g * (SELU_SCALE * SELU_ALPHA * exp(where(input >= 0, 0.0, input))),
     ),
-    latex=r"\lambda\,g\ \text{or}\ g\,\lambda\,\alpha\,e^x",
+    latex=r"1.0507\,g\ \text{or}\ 1.7581\,g\,e^x",  # λ, and λ · α
 )
 
 
