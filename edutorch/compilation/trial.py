@@ -4,7 +4,8 @@ What a graph is compiled to may lose against eager: a composed function may have
 chooses by the elements, an op one that is better than a program of its parts. What it costs is
 known only where it runs. So once all kernels are there, some calls run the function, and others the
 program. The time from one call to the next is compared, which includes backward: what the caller
-does besides is the same in both.
+does besides is the same in both. A call that comes after a pause runs the program and is not
+measured: somebody may want to see what it returns, with the graph of the compiled function.
 
 Either result is right, and they differ in the last digits at most; after
 `use_deterministic_algorithms(True)` nothing is measured, and the program is used.
@@ -41,6 +42,10 @@ GAIN = 1.02
 
 LONG_SECONDS = 0.002
 """A function that takes so long is given up after two calls, if the program is much faster."""
+
+PAUSE = 0.02
+"""A call that comes so many seconds later than the others, beyond four times the shortest time, is
+not one in a loop."""
 
 MAX_SECONDS = 60
 """Then there is no result, because kernels are still being compiled: the program is used."""
@@ -84,6 +89,9 @@ class Trial:
             self.restart()
             return compiled.call_version(args, kwargs)
         if self.turn >= 0:
+            if now - self.start > PAUSE + 4 * min(self.best.values()):
+                self.start = now
+                return compiled.call_version(args, kwargs)
             way = TURNS[self.turn]
             self.best[way] = min(self.best[way], now - self.start)
         self.turn += 1

@@ -52,3 +52,30 @@ def test_nothing_that_writes_is_measured():
     for _ in range(CALLS):
         compiled(x)
     assert x.tolist() == [CALLS + 1] * 3
+
+
+def test_a_call_after_a_pause_returns_the_compiled_graph(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(trial, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(trial, "compiler", SimpleNamespace(is_busy=False))
+    compiled = edutorch.compile(lambda x: (x.exp() + 1).tanh() * x)
+    x = edutorch.rand(4, 100, requires_grad=True)
+
+    def op_of_call(seconds):
+        clock[0] += seconds
+        return compiled(x).grad_fn.name()
+
+    in_loop = [op_of_call(1e-4) for _ in range(trial.WARM_CALLS + 12)]
+    assert in_loop[-1] == "MulBackward0"  # the turn of the function as it is written
+    assert op_of_call(0.05) == in_loop[1] != "MulBackward0"
+    assert op_of_call(1e-4) == "MulBackward0"  # the pause was no measurement
+
+
+def test_timed_calls_the_program_in_a_trial(monkeypatch):
+    monkeypatch.setattr(trial, "compiler", SimpleNamespace(is_busy=False))
+    compiled = edutorch.compile(lambda x: (x.exp() + 1).tanh() * x)
+    x = edutorch.rand(4, 100)
+    for _ in range(trial.WARM_CALLS + 12):
+        compiled(x)
+    compiled.function = None
+    assert "fused_0" in compiled.timed(x)
