@@ -394,12 +394,15 @@ def group_values(
 
 
 def nodes_with_own_kernel(units: list[Unit]) -> set[Node]:
-    """Return the nodes that share no kernel with another op, and whose op has one of its own.
+    """Return the nodes whose op has a kernel of its own that is better than the generated ones.
 
     That kernel knows more than the generated one of a reduction, or of the windows of a pooling:
     how to divide a long row, or other axes than the last ones. An elementwise op is the same in
     both, but the generated kernel writes into planned memory; where NumPy would compute it, the own
     kernel does, on all threads.
+
+    A node that shares a kernel with another op is none of them, unless one of its reductions could
+    not be fused, as those of batch norm: then it would take more passes through the memory.
     """
     candidates: set[Node] = set()
     shared: set[Node | None] = set()
@@ -411,7 +414,8 @@ def nodes_with_own_kernel(units: list[Unit]) -> set[Node]:
             is_more = value.kind == "reduce" or reads_own_views(value) or is_numpy_loop(value, unit)
             if is_more and value.node is not None and has_own_kernel(value.node):
                 candidates.add(value.node)
-    return candidates - shared
+    alone = {unit.values[0] for unit in units if not isinstance(unit, Group)}
+    return candidates - (shared - {value.node for value in alone if value.kind == "reduce"})
 
 
 def is_numpy_loop(value: Value, unit: Unit) -> bool:

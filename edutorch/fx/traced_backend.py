@@ -58,7 +58,8 @@ Settings = dict[str, Any]
 
 FUSED_RULES = {
     "attention_forward/joint_vjp", "lstm_sequence/joint_vjp", "gru_sequence/joint_vjp",
-    "rnn_sequence/joint_vjp", "gelu/input",
+    "rnn_sequence/joint_vjp", "native_batch_norm/joint_vjp", "native_group_norm/joint_vjp",
+    "gelu/input",
 }  # fmt: skip
 """Derivative rules that are one node: kernels are faster than the ops that they consist of."""
 
@@ -219,7 +220,9 @@ class TracedBackend(Backend):
             return self.tracer.array(as_array(result), node, sources)
         node.meta["tuple"] = True
         parts = [
-            self.tracer.array(
+            None  # the gradient of a weight that is not there
+            if part is None
+            else self.tracer.array(
                 as_array(part), self.tracer.record(operator.getitem, (node, i), {}), sources
             )
             for i, part in enumerate(result)

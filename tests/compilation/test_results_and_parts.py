@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch as torch
+from edutorch import nn
 
 BACKENDS = ("aot_eager", "edutorch")
 pytestmark = pytest.mark.filterwarnings("error:compile. no code can be generated")
@@ -202,3 +203,26 @@ def test_a_gradient_that_is_one_number_everywhere_can_be_written(backend):
         assert w.grad.tolist() == [5.0, 1.0, 1.0]
         assert square.grad.tolist() == [[0.0, 7.0], [1.0, 3.0]]
         assert x.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("norm", ["BatchNorm2d", "InstanceNorm2d", "GroupNorm"])
+def test_a_norm_over_axes_in_the_middle_stays_one_call(norm, affine, backend):
+    """Its reductions cannot be fused; without weight and bias there are fewer gradients."""
+    layer = getattr(nn, norm)(*((2, 4) if norm == "GroupNorm" else (4,)), affine=affine)
+    compiled = torch.compile(lambda x: layer(x).relu(), backend=backend)
+    results = []
+    for function in (lambda x: layer(x).relu(), compiled, compiled):
+        torch.manual_seed(0)
+        layer.zero_grad()
+        x = torch.randn(3, 4, 16, 16, requires_grad=True)
+        y = function(x)
+        y.square().sum().backward()
+        results.append([y, x.grad, *(parameter.grad for parameter in layer.parameters())])
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0])
+    assert len(compiled.entries) == 1
+    if backend == "edutorch":
+        _, gradients = compiled.entries[0].explanations()
+        assert "one kernel computes all its gradients" in str(gradients[1])
+        assert "mean(" not in compiled.code
