@@ -51,7 +51,8 @@ class CaptureOptions:
     Args:
         keeps_creations: `zeros`, `arange` and others become nodes; otherwise, constants.
         keeps_branches: `cond`, `while_loop` and `scan` become nodes; otherwise they run.
-        expands: whether an op is recorded by what its definition calls, not as one node.
+        expands: whether an op is recorded by what its definition calls, not as one node. Where
+            this is asked, derivative rules are, too.
     """
 
     keeps_creations: bool = False

@@ -168,6 +168,8 @@ class TracedBackend(Backend):
     def gradients(self, op: Op, rule: str, values: tuple[Any, ...]) -> Any:
         """Add a derivative rule as one node; None if it is traced op by op."""
         key, kernels = f"{op.name}/{rule}", self.inner.kernels
+        if self.tracer.options.expands is not None:  # for another runtime, which has the ops alone
+            return None
         if key not in FUSED_RULES and not (kernels and key in declarations(kernels)):
             return None
         target = primitives.gradients_of(op.name, rule)
@@ -219,14 +221,11 @@ class TracedBackend(Backend):
         if not isinstance(result, tuple | list):
             return self.tracer.array(as_array(result), node, sources)
         node.meta["tuple"] = True
-        parts = [
-            None  # the gradient of a weight that is not there
-            if part is None
-            else self.tracer.array(
-                as_array(part), self.tracer.record(operator.getitem, (node, i), {}), sources
-            )
-            for i, part in enumerate(result)
-        ]
+        parts: list[Any] = list(result)  # None is the gradient of a weight that is not there
+        for index, part in enumerate(result):
+            if part is not None:
+                item = self.tracer.record(operator.getitem, (node, index), {})
+                parts[index] = self.tracer.array(as_array(part), item, sources)
         return tuple(parts) if isinstance(result, tuple) else parts
 
     def call(self, function: Function, args: Sequence[Any], kwargs: Settings) -> Any:
