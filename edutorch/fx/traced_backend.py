@@ -168,9 +168,9 @@ class TracedBackend(Backend):
     def gradients(self, op: Op, rule: str, values: tuple[Any, ...]) -> Any:
         """Add a derivative rule as one node; None if it is traced op by op."""
         key, kernels = f"{op.name}/{rule}", self.inner.kernels
-        if self.tracer.options.expands is not None:  # for another runtime, which has the ops alone
-            return None
-        if key not in FUSED_RULES and not (kernels and key in declarations(kernels)):
+        is_one_node = key in FUSED_RULES or (kernels and key in declarations(kernels))
+        # What is recorded for another runtime is made of ops alone.
+        if self.tracer.options.expands is not None or not is_one_node:
             return None
         target = primitives.gradients_of(op.name, rule)
         self.tracer.forward_depth += 1
