@@ -102,7 +102,10 @@ def lstm_cell_forward() -> Callable[..., Any]:
         b_hh: Array | None,
     ) -> Any:  # fmt: skip
         dtype = input.dtype
-        if not are_contiguous_floats((c, w_ih, w_hh), dtype) or h.dtype is not dtype:
+        entry = entries.get(dtype)
+        if entry is None or h.dtype is not dtype:
+            return None
+        if not are_contiguous_floats((c, w_ih, w_hh), dtype):
             return None
         input_step, h_step = row_step(input), row_step(h)
         if input_step is None or h_step is None:
@@ -111,9 +114,8 @@ def lstm_cell_forward() -> Callable[..., Any]:
         # A single bias is rare.
         if (b_ih is None) is not (b_hh is None) or (bias is not None and bias.dtype is not dtype):
             return None
-        n, work, entry = len(input), len(input) * (w_ih.size + w_hh.size), entries.get(dtype)
-        is_few = MIN_ROWS <= n <= MAX_ROWS and entry is not None
-        if is_few and TILES_ARE_FASTER and work >= MIN_PRODUCTS_TRANSPOSED:
+        n, work = len(input), len(input) * (w_ih.size + w_hh.size)
+        if MIN_ROWS <= n <= MAX_ROWS and TILES_ARE_FASTER and work >= MIN_PRODUCTS_TRANSPOSED:
             width = len(w_ih)
             gates, bias_address = np.empty((n, width), dtype), 0 if bias is None else id(bias)
             parallel_for(

@@ -20,6 +20,7 @@ from numba import njit
 
 from ...backends.numpy import Array
 from ...nn.functional import rnn
+from .along_axis import array_at, compile_along_axis
 from .jit import (
     ARRAY_1D,
     INT64,
@@ -191,9 +192,12 @@ def lstm_gates() -> Callable[..., Any]:
 def gates_forward() -> Callable[..., Any]:
     """Make the step from the gates: (n, 4 k) and (n, k) to (2, n, k)."""
 
-    def run_step(start, stop, x, c, y, n, k):
+    def run_step(start, stop, like, addresses, lengths):
         start, stop = claim_range(start, stop)
         use_wide_vectors()
+        n, k, _ = lengths
+        x, c = array_at(addresses[0], like, (4 * n * k,)), array_at(addresses[1], like, (n * k,))
+        y = array_at(addresses[2], like, (2 * n * k,))
         # Zeros, because lanes that a short row does not load are computed as well.
         s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
@@ -207,14 +211,14 @@ def gates_forward() -> Callable[..., Any]:
                 # y is (2, n, k): all of h, and then all of c.
                 store_row(s, E, y, (n + row) * k + j, count)
 
-    kernel = compile_kernel(run_step, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64, INT64)
+    entries = compile_along_axis(run_step, 3)
 
     def run(x: Array, c: Array) -> Any:
-        if not are_contiguous_floats((x, c)):
+        entry = entries.get(c.dtype)
+        if entry is None or not are_contiguous_floats((x, c)):
             return None
-        y = np.empty((2, *c.shape), c.dtype)
-        n, k = c.shape
-        parallel_for(kernel, n, x.reshape(-1), c.reshape(-1), y.reshape(-1), n, k, work=3 * x.size)
+        (n, k), y = c.shape, np.empty((2, *c.shape), c.dtype)
+        parallel_for(entry, n, 0.0, (id(x), id(c), id(y)), (n, k, 0), work=3 * x.size)
         return y
 
     return run
