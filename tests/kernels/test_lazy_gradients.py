@@ -239,3 +239,18 @@ def test_a_step_inside_of_backward_does_not_reach_the_other_products():
     linear(x, w).sum().backward()
     assert (x == 0).all()
     agree([w.grad.numpy()], [np.tile(before.sum(0).numpy(), (OUTPUTS, 1))])
+
+
+def test_successive_rows_are_joined_without_a_copy():
+    new_rows = lazy_gradients.RowBlock().take
+    parts = [new_rows(rows, 3, np.dtype(np.float32)) for rows in (2, 5, 1)]
+    for value, part in enumerate(parts):
+        part[:] = value
+    joined = lazy_gradients.join_rows(parts)
+    assert joined.base is parts[0].base and (joined == np.concatenate(parts)).all()
+    for others in ([parts[1], parts[0]], [parts[0], parts[2]], [parts[1][::2], parts[2]]):
+        joined = lazy_gradients.join_rows(others)
+        assert joined.base is None and (joined == np.concatenate(others)).all()
+    block = ref(parts[0].base)
+    del parts, part, others, joined
+    assert block() is None

@@ -14,7 +14,7 @@ from edutorch.backends.blas import blas
 from edutorch.backends.kernel_registry import slot_of
 from edutorch.core.fast.lazy_gradients import as_array
 from edutorch.kernels import make
-from edutorch.kernels.cpu import rnn_cell, rnn_sequence
+from edutorch.kernels.cpu import lstm_cell, rnn_cell, rnn_sequence
 from edutorch.kernels.cpu.gemm_microkernel import TILES_ARE_FASTER
 from edutorch.nn.functional import rnn
 
@@ -22,7 +22,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 TYPES = st.sampled_from([np.float32, np.float64])
 SIZES = st.sampled_from([1, 2, 7, 31, 32, 33, 70])
 STEPS = [f"{network}_gates{part}" for network in ("lstm", "gru") for part in ("", "_joint_vjp")]
-STEPS += ["lstm_cell_forward", "lstm_cell_forward_joint_vjp"]
+CELLS = ["lstm_cell_forward", "lstm_cell_forward_joint_vjp"]
 SEQUENCES = [f"{network}_sequence{part}" for network in GATES for part in ("", "_joint_vjp")]
 needs_tiles = pytest.mark.skipif(not TILES_ARE_FASTER, reason="by BLAS, as its parts")
 needs_blas = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
@@ -31,6 +31,7 @@ needs_blas = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be c
 @pytest.fixture(scope="module")
 def kernels():
     made = {name: getattr(rnn_cell, name)() for name in STEPS}
+    made |= {name: getattr(lstm_cell, name)() for name in CELLS}
     return made | {name: getattr(rnn_sequence, name)() for name in SEQUENCES}
 
 
@@ -71,7 +72,7 @@ def test_a_step(kernels, n, k, dtype, seed):
 
 @needs_tiles
 @settings(max_examples=10, deadline=None)
-@given(n=st.sampled_from([6, 13, 40]), k=st.sampled_from([50, 128]), dtype=TYPES,
+@given(n=st.sampled_from([6, 13, 40, 530]), k=st.sampled_from([50, 128]), dtype=TYPES,
        gaps=st.booleans(), seed=st.integers(0, 99))  # fmt: skip
 def test_a_cell(kernels, n, k, dtype, gaps, seed):
     """Its input is often a step of a longer sequence: rows with gaps."""
@@ -185,7 +186,7 @@ def test_several_threads_give_the_same(kernels, monkeypatch):
     close(kernels["gru_sequence"](x, h, weight / 8), one, np.float32)
 
 
-@pytest.mark.parametrize("name", [*STEPS, *SEQUENCES])
+@pytest.mark.parametrize("name", [*STEPS, *CELLS, *SEQUENCES])
 def test_the_table_knows_them(name):
     slot = slot_of(name.replace("_joint_vjp", "/joint_vjp"))
     make(slot)

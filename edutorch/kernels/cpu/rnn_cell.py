@@ -1,4 +1,4 @@
-"""One step of an LSTM and of a GRU: all of its gates in one pass over the elements.
+"""The gates of an LSTM and of a GRU: one step of all of them in one pass over the elements.
 
 With NumPy a step goes through the memory once for each sigmoid, product and sum: some twenty
 times forward, thirty times backward. Here `WIDTH` elements of each gate are loaded into a small
@@ -6,7 +6,7 @@ table that never leaves the L1 cache, everything is computed there, and the resu
 Inside the table all distances are compile-time constants, so LLVM vectorizes the loop; with a
 dozen arrays that might overlap it could not.
 
-`rnn_sequence.py` uses the same tables at each time step.
+`lstm_cell.py` and `rnn_sequence.py` use the same tables, after the products of their steps.
 """
 
 from __future__ import annotations
@@ -18,22 +18,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...backends.addresses import address_of
 from ...backends.numpy import Array
-from ...core.fast.lazy_gradients import DeferredMatmulGradient, sum_over
 from ...nn.functional import rnn
-from .gemm_microkernel import (
-    HIGH_TILE_ROWS,
-    TILES_ARE_FASTER,
-    gemm_address,
-    matmul_into,
-    multiply,
-    workspace_for,
-)
+from .along_axis import array_at, compile_along_axis
 from .jit import (
     ARRAY_1D,
-    ARRAY_2D,
-    FLOATS,
     INT64,
     TUPLE,
     are_contiguous_floats,
@@ -41,20 +30,11 @@ from .jit import (
     use_wide_vectors,
     writable_contiguous,
 )
-from .matmul import (
-    MAX_DEFERRED_ROWS,
-    MIN_PRODUCTS_TRANSPOSED,
-    PRODUCTS_PER_ELEMENT,
-    blas_layout,
-    product_or_numpy,
-)
 from .parallel import parallel_for
 from .vector_math import CONTRACTED, FloatFormat, exp, tanh, vector_function
 from .work_queue import claim_range
 
-__all__ = [
-    "gru_gates", "gru_gates_joint_vjp", "lstm_cell_forward", "lstm_gates", "lstm_gates_joint_vjp",
-]  # fmt: skip
+__all__ = ["gru_gates", "gru_gates_joint_vjp", "lstm_gates", "lstm_gates_joint_vjp"]
 
 # Two vectors of 16 float32. The table has 8 such rows: 1 KiB, or 2 KiB in float64.
 WIDTH = 32
@@ -175,9 +155,14 @@ def gru_backward(s):
 
 
 @njit(**CONTRACTED)
-def lstm_rows_backward(start, stop, g, x, c, gradients, n, k):
-    """Compute the gradients of the gates and of c for some samples."""
-    grad_x, grad_c = gradients
+def lstm_rows_backward(start, stop, g, x, c, gradients, k):
+    """Compute the gradients of the gates and of c for some samples.
+
+    Args:
+        g: the gradients of h and of the new c.
+        gradients: of the gates x and of the old c.
+    """
+    (grad_h, grad_new_c), (grad_x, grad_c) = g, gradients
     use_wide_vectors()
     s = np.zeros(TABLE_SIZE, x.dtype)
     for row in range(start, stop):
@@ -186,8 +171,8 @@ def lstm_rows_backward(start, stop, g, x, c, gradients, n, k):
             for gate in range(4):
                 load_row(s, gate * WIDTH, x, (4 * row + gate) * k + j, count)
             load_row(s, E, c, position, count)
-            load_row(s, F, g, position, count)
-            load_row(s, G, g, n * k + position, count)
+            load_row(s, F, grad_h, position, count)
+            load_row(s, G, grad_new_c, position, count)
             lstm_backward(s)
             for gate in range(4):
                 store_row(s, gate * WIDTH, grad_x, (4 * row + gate) * k + j, count)
@@ -207,9 +192,12 @@ def lstm_gates() -> Callable[..., Any]:
 def gates_forward() -> Callable[..., Any]:
     """Make the step from the gates: (n, 4 k) and (n, k) to (2, n, k)."""
 
-    def run_step(start, stop, x, c, y, n, k):
+    def run_step(start, stop, like, addresses, lengths):
         start, stop = claim_range(start, stop)
         use_wide_vectors()
+        n, k, _ = lengths
+        x, c = array_at(addresses[0], like, (4 * n * k,)), array_at(addresses[1], like, (n * k,))
+        y = array_at(addresses[2], like, (2 * n * k,))
         # Zeros, because lanes that a short row does not load are computed as well.
         s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
@@ -223,14 +211,14 @@ def gates_forward() -> Callable[..., Any]:
                 # y is (2, n, k): all of h, and then all of c.
                 store_row(s, E, y, (n + row) * k + j, count)
 
-    kernel = compile_kernel(run_step, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64, INT64)
+    entries = compile_along_axis(run_step, 3)
 
     def run(x: Array, c: Array) -> Any:
-        if not are_contiguous_floats((x, c)):
+        entry = entries.get(c.dtype)
+        if entry is None or not are_contiguous_floats((x, c)):
             return None
-        y = np.empty((2, *c.shape), c.dtype)
-        n, k = c.shape
-        parallel_for(kernel, n, x.reshape(-1), c.reshape(-1), y.reshape(-1), n, k, work=3 * x.size)
+        (n, k), y = c.shape, np.empty((2, *c.shape), c.dtype)
+        parallel_for(entry, n, 0.0, (id(x), id(c), id(y)), (n, k, 0), work=3 * x.size)
         return y
 
     return run
@@ -242,7 +230,8 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
 
     def step(start, stop, g, x, c, gradients, n, k):
         start, stop = claim_range(start, stop)
-        lstm_rows_backward(np.int64(start), np.int64(stop), g, x, c, gradients, n, k)
+        states = g[: n * k], g[n * k :]
+        lstm_rows_backward(np.int64(start), np.int64(stop), states, x, c, gradients, k)
 
     kernel = compile_kernel(step, *[ARRAY_1D] * 3, TUPLE(*[ARRAY_1D] * 2), INT64, INT64)
 
@@ -255,134 +244,6 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
         flat = tuple(gradient.reshape(-1) for gradient in gradients)
         parallel_for(kernel, c.shape[0], *arrays, flat, *c.shape, work=6 * x.size)
         return gradients
-
-    return run
-
-
-MIN_ROWS, MAX_ROWS = 4, 32
-"""With fewer samples, a product is bound by reading the weights: it is left to BLAS. With more, two
-products, each cut as suits it, are faster than both in one pass."""
-
-
-def add_products(start, stop, left, right, weights, bias, y):
-    """Compute some columns of y = bias + left · w_ihᵀ + right · w_hhᵀ in tiles.
-
-    Args:
-        left, right: the input and h: the address, the step from row to row, the number of columns.
-        weights: the addresses of w_ih and w_hh.
-        bias: of one row, with which each row of y begins; empty for none.
-    """
-    start, stop = claim_range(start, stop)
-    size, unit = y.itemsize, 4 * HIGH_TILE_ROWS
-    first = start * unit
-    shape = (y.shape[0], min(stop * unit, y.shape[1]) - first)
-    workspace = workspace_for(y)
-    target = (y.ctypes.data + first * size, y.shape[1])
-    begin = (bias.ctypes.data + first * size if bias.size else 0, 0)
-    for (address, step, k), weight in ((left, weights[0]), (right, weights[1])):
-        columns = (weight + first * k * size, 1, k)
-        multiply(workspace, (*shape, k), (address, step, 1), columns, begin, target)
-        begin = target
-
-
-def describe_rows(x: Array) -> tuple[int, int, int] | None:
-    """Return the address of a matrix, the step from row to row, and the number of its columns."""
-    layout = blas_layout(x)
-    return None if layout is None or layout[0] else (address_of(x), layout[1], x.shape[1])
-
-
-@rnn.lstm_cell_forward.kernel("cpu", min_size=64)
-def lstm_cell_forward() -> Callable[..., Any]:
-    """Make `lstm_cell_forward`: both products in one pass, then the gates."""
-    operand = TUPLE(*[INT64] * 3)
-    kernel = compile_kernel(add_products, operand, operand, TUPLE(INT64, INT64), ARRAY_1D, ARRAY_2D)
-    gates_kernel, multiply_now = gates_forward(), product_or_numpy()
-    no_bias = {dtype: np.empty(0, dtype) for dtype in FLOATS}
-
-    def run(
-        input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
-        b_hh: Array | None,
-    ) -> Any:  # fmt: skip
-        if not are_contiguous_floats((c, w_ih, w_hh), input.dtype):
-            return None
-        left, right = describe_rows(input), describe_rows(h)
-        dtype, work = input.dtype, len(input) * (w_ih.size + w_hh.size)
-        if left is None or right is None or h.dtype is not dtype:
-            return None
-        bias = no_bias[dtype] if b_ih is None or b_hh is None else b_ih + b_hh
-        # A single bias is rare.
-        if (b_ih is None) is not (b_hh is None) or bias.dtype is not dtype:
-            return None
-        is_few = MIN_ROWS <= len(input) <= MAX_ROWS
-        if TILES_ARE_FASTER and is_few and work >= MIN_PRODUCTS_TRANSPOSED:
-            gates = np.empty((len(input), len(w_ih)), dtype)
-            parallel_for(
-                kernel, -(-len(w_ih) // (4 * HIGH_TILE_ROWS)), left, right,
-                (address_of(w_ih), address_of(w_hh)), bias, gates,
-                work=work // PRODUCTS_PER_ELEMENT,
-            )  # fmt: skip
-        else:
-            gates = multiply_now(input, w_ih.T, bias if bias.size else None)
-            gates += multiply_now(h, w_hh.T)
-        return gates_kernel(gates, c), gates
-
-    return run
-
-
-def cell_backward(start, stop, blas_address, operands, weight, gradients, sizes):
-    """Compute the gradients of the gates and of c, and that of h: the gates' · w_hh.
-
-    Args:
-        operands: the gradient of (h, c), the gates, and c.
-        weight: the address of w_hh.
-        gradients: of the gates, of c, of h.
-        sizes: n, the elements of c's rows, and those of h's.
-    """
-    start, stop = claim_range(start, stop)
-    (g, gates, c), (grad_gates, grad_c, grad_h), (n, k, columns) = operands, gradients, sizes
-    first, rows, size = np.int64(start), np.int64(stop) - np.int64(start), c.itemsize
-    lstm_rows_backward(first, first + rows, g, gates, c, (grad_gates, grad_c), n, k)
-    matmul_into(
-        blas_address, workspace_for(c), (rows, columns, 4 * k),
-        (grad_gates.ctypes.data + first * 4 * k * size, 4 * k, 1), (weight, columns, 1),
-        (grad_h.ctypes.data + first * columns * size, columns), False,
-    )  # fmt: skip
-
-
-@rnn.lstm_cell_forward.kernel("cpu", "joint_vjp", min_size=64)
-def lstm_cell_forward_joint_vjp() -> Callable[..., Any]:
-    """Make the rule of `lstm_cell_forward`; products that may wait are deferred."""
-    arrays = TUPLE(*[ARRAY_1D] * 3)
-    kernel = compile_kernel(cell_backward, INT64, arrays, INT64, arrays, TUPLE(*[INT64] * 3))
-    multiply_now = product_or_numpy()
-
-    def run(
-        g: Array, gates: Array, input: Array, h: Array, c: Array, w_ih: Array, w_hh: Array,
-        b_ih: Array | None, b_hh: Array | None,
-    ) -> Any:  # fmt: skip
-        blas_address, dtype = gemm_address(g.dtype), g.dtype
-        if blas_address is None or not are_contiguous_floats((gates, c, w_hh), dtype):
-            return None
-        if not input.dtype is h.dtype is w_ih.dtype is dtype:
-            return None
-        grad_gates, grad_c = np.empty_like(gates), np.empty_like(c)
-        grad_h = np.empty(h.shape, dtype)
-        operands = tuple([x.reshape(-1) for x in (writable_contiguous(g), gates, c)])
-        results = tuple([x.reshape(-1) for x in (grad_gates, grad_c, grad_h)])
-        work = 6 * gates.size + gates.size * h.shape[1] // PRODUCTS_PER_ELEMENT
-        parallel_for(
-            kernel, len(c), blas_address, operands, address_of(w_hh), results,
-            (*c.shape, h.shape[1]), work=work,
-        )  # fmt: skip
-        if len(input) > MAX_DEFERRED_ROWS:
-            grad_weights = [multiply_now(grad_gates.T, x) for x in (input, h)]
-        else:  # one product of many steps is faster: see `matmul.linear_weight`
-            grad_weights = [DeferredMatmulGradient(grad_gates, x, multiply_now) for x in (input, h)]
-        # Of its own for each bias: it becomes the `.grad` of a parameter.
-        grad_bias = sum_over(grad_gates, 0)
-        # Deferred, the gradient of the input is computed only if something asks for it.
-        grad_input = DeferredMatmulGradient(grad_gates.T, w_ih, multiply_now)
-        return grad_input, grad_h, grad_c, *grad_weights, grad_bias, grad_bias.copy()
 
     return run
 

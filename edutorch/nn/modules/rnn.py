@@ -463,10 +463,16 @@ class RNNCellBase(Module):
             states = (zeros(input.shape[0], self.hidden_size, **factory_kwargs),) * count
         if not fits:
             self.check(input, states)
-        new_states = cell_step(
-            step, input, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        )
+        new_states = cell_step(step, input, states, *self.weights())
         return tuple(state.squeeze(0) for state in new_states) if is_unbatched else new_states
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Return w_ih, w_hh, b_ih and b_hh."""
+        own: Any = self._parameters  # as attributes, they would be searched elsewhere first
+        try:
+            return own["weight_ih"], own["weight_hh"], own["bias_ih"], own["bias_hh"]
+        except KeyError:  # one is computed from others (`utils.parametrize`)
+            return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def fits(self, input: Tensor, states: tuple[Tensor, ...]) -> bool:
         """Whether input and states are batches that fit the cell and each other."""
