@@ -3,8 +3,9 @@
 With NumPy the scores of all heads, (batch, heads, l, s), go through memory seven times: product,
 mask, maximum, difference, exp, sum, quotient. Here a head is processed in tiles of up to
 `MAX_TILE` queries. Their scores are computed, turned into weights and multiplied with the values
-while they are in the cache; with a causal mask the masked part is not computed at all. The
-gradients recompute the weights of a tile: that is cheaper than storing them.
+while they are in the cache; with a causal mask, keys after a tile's last query are left out. kᵀ is
+packed once for all tiles of a head. The gradients recompute the weights of a tile: that is cheaper
+than storing them.
 
 q, k and v are read in their own layouts, also as heads of one wide matrix, and each result has the
 memory layout of its operand: concatenating the heads again then costs nothing.
@@ -24,7 +25,16 @@ from ...backends.addresses import address_of
 from ...backends.numpy import Array
 from ...nn.functional import attention
 from ...nn.functional.attention import memory_order
-from .gemm_microkernel import TILES_ARE_FASTER, gemm_address, matmul_into, workspace_for
+from .gemm_microkernel import (
+    MAX_TILE_VECTORS,
+    TILES_ARE_FASTER,
+    gemm_address,
+    matmul_into,
+    pack_panel,
+    panel_width,
+    workspace_for,
+)
+from .implicit_gemm import BYTES
 from .jit import ARRAY_1D, INT64, INT64_1D, INT64_2D, TUPLE, compile_kernel, use_wide_vectors
 from .matmul import PRODUCTS_PER_ELEMENT, has_contiguous_rows
 from .parallel import parallel_for
@@ -34,21 +44,77 @@ from .work_queue import claim_range
 
 __all__ = ["attention_forward", "attention_forward_joint_vjp"]
 
-# A larger tile would read k and v less often, but its scores would leave the cache.
-MAX_TILE, MIN_TILE = 64, 16
+# A larger tile would read k and v less often, but its scores would leave the cache. With a causal
+# mask a smaller one computes fewer scores that are masked.
+MAX_TILE, CAUSAL_TILE, MIN_TILE = 64, 32, 16
 OPENBLAS_SMALL = 1_000_000
 """With fewer multiplications than this, OpenBLAS multiplies without packing the matrices, which
 for a few rows would take longer than it saves."""
 
 
+@njit
+def padded(keys, size):
+    """Return the length of a row of scores: that of the keys, rounded up to whole panels."""
+    width = panel_width(size)
+    return (keys + width - 1) // width * width
+
+
+@njit
+def panel_vectors(columns, lane):
+    """Return how many vectors a panel for so many columns has: 1, 2 or `MAX_TILE_VECTORS`."""
+    vectors = min(MAX_TILE_VECTORS, (columns + lane - 1) // lane)
+    return 4 if vectors == 3 else vectors
+
+
+@njit
+def pack_transposed(workspace, keys, d, rows, panels):
+    """Pack xᵀ for `multiply_transposed`, once for all tiles of a head; BLAS reads x itself.
+
+    Args:
+        rows: x, of `keys` rows and d columns, as ROWS; panels: the address of the copy.
+    """
+    if not TILES_ARE_FASTER:
+        return
+    (x, x_row), size = rows, workspace.itemsize
+    width, lane = panel_width(size), BYTES // size
+    for first in range(0, keys, width):
+        pack_panel(
+            workspace, (x + first * x_row * size, 1, x_row), d, min(width, keys - first),
+            lane, panel_vectors(keys - first, lane), panels + first * d * size,
+        )  # fmt: skip
+
+
+@njit
+def multiply_transposed(blas_address, workspace, shape, left, keys, rows, panels, result_rows):
+    """y = a xᵀ for the first rows of x, which `pack_transposed` has packed.
+
+    Columns of y up to the next 1, 2 or 4 whole vectors are written, too.
+    """
+    (m, n, d), (x, x_row), (y, y_row) = shape, rows, result_rows
+    if not TILES_ARE_FASTER:
+        matmul_into(blas_address, workspace, shape, left, (x, 1, x_row), result_rows, False)
+        return
+    size = workspace.itemsize
+    width, lane = panel_width(size), BYTES // size
+    for first in range(0, n, width):
+        # Whole vectors: then `multiply` reads the panel as it is.
+        columns, panel_row = (
+            panel_vectors(n - first, lane) * lane,
+            panel_vectors(keys - first, lane) * lane,
+        )
+        panel = (panels + first * d * size, panel_row, 1)
+        target = (y + first * size, y_row)
+        matmul_into(blas_address, workspace, (m, columns, d), left, panel, target, False)
+
+
 @njit(**CONTRACTED)
-def scores_to_weights(scores, rows, columns, first, is_causal, scale):
+def scores_to_weights(scores, rows, columns, stride, first, is_causal, scale):
     """Turn scores into attention weights in place: softmax by row, 0 for masked keys."""
     dtype = scores.dtype.type
     for r in range(rows):
         # At least one key is visible, so the sum below is never 0.
         visible = min(columns, first + r + 1) if is_causal else columns
-        row = scores[r * columns : r * columns + visible]
+        row = scores[r * stride : r * stride + visible]
         for j in range(visible):
             # The definition scales q; here that would need a copy of q.
             row[j] *= scale
@@ -61,7 +127,7 @@ def scores_to_weights(scores, rows, columns, first, is_causal, scale):
         for j in range(visible):
             row[j] *= inverse_sum
         # The next product reads whole rows; and 0 is what a masked key contributes.
-        scores[r * columns + visible : (r + 1) * columns] = dtype(0)
+        scores[r * stride + visible : r * stride + columns] = dtype(0)
 
 
 def forward(start, stop, blas_address, scale, addresses, offsets, sizes):
@@ -78,35 +144,37 @@ def forward(start, stop, blas_address, scale, addresses, offsets, sizes):
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile_rows = sizes[5]
     size = scale.itemsize
-    scores = np.empty(min(tile_rows, length) * keys, scale.dtype)
+    scores = np.empty(min(tile_rows, length) * padded(keys, size), scale.dtype)
     scores_address, workspace = scores.ctypes.data, workspace_for(scores)
+    k_panels = np.empty(d * padded(keys, size), scale.dtype)
     for head in range(np.int64(start), np.int64(stop)):
         q_at, k_at, v_at = q + offsets[0, head], k + offsets[1, head], v + offsets[2, head]
         y_at = y + offsets[3, head]
+        pack_transposed(workspace, keys, d, (k_at, sizes[7]), k_panels.ctypes.data)
         for first in range(0, length, tile_rows):
             rows = min(tile_rows, length - first)
             # Keys after the last query of the tile are not computed at all.
             columns = min(keys, first + rows) if is_causal else keys
+            stride = padded(columns, size)
             queries = q_at + first * sizes[6] * size
-            # With the steps of k exchanged, the product reads kᵀ: nothing is transposed in memory.
-            matmul_into(
-                blas_address, workspace, (rows, columns, d), (queries, sizes[6], 1),
-                (k_at, 1, sizes[7]), (scores_address, columns), False,
+            multiply_transposed(
+                blas_address, workspace, (rows, columns, d), (queries, sizes[6], 1), keys,
+                (k_at, sizes[7]), k_panels.ctypes.data, (scores_address, stride),
             )  # fmt: skip
-            scores_to_weights(scores, rows, columns, first, is_causal, scale[0])
+            scores_to_weights(scores, rows, columns, stride, first, is_causal, scale[0])
             matmul_into(
-                blas_address, workspace, (rows, e, columns), (scores_address, columns, 1),
+                blas_address, workspace, (rows, e, columns), (scores_address, stride, 1),
                 (v_at, sizes[8], 1), (y_at + first * sizes[9] * size, sizes[9]), False,
             )  # fmt: skip
 
 
 @njit(**CONTRACTED)
-def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, scale):
+def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, stride, scale):
     """Turn gradients of attention weights into those of scores, in place: softmax's derivative."""
     for r in range(rows):
         weight_row, gradient_row = (
-            weights[r * columns : (r + 1) * columns],
-            grad_scores[r * columns : (r + 1) * columns],
+            weights[r * stride : r * stride + columns],
+            grad_scores[r * stride : r * stride + columns],
         )
         weighted_sum = weights.dtype.type(dot(weight_row, gradient_row))
         for j in range(columns):
@@ -122,12 +190,16 @@ def backward(start, stop, blas_address, scale, addresses, offsets, sizes):
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile_rows = sizes[5]
     size = scale.itemsize
-    weights = np.empty(min(tile_rows, length) * keys, scale.dtype)
+    weights = np.empty(min(tile_rows, length) * padded(keys, size), scale.dtype)
     grad_scores = np.empty_like(weights)
     weights_address, grad_scores_address, workspace = (
         weights.ctypes.data,
         grad_scores.ctypes.data,
         workspace_for(weights),
+    )
+    k_panels, v_panels = (
+        np.empty(d * padded(keys, size), scale.dtype),
+        np.empty(e * padded(keys, size), scale.dtype),
     )
     # A thread runs all tiles of a head, because all of them add to the same grad_k and grad_v.
     last = (length - 1) // tile_rows * tile_rows
@@ -135,35 +207,40 @@ def backward(start, stop, blas_address, scale, addresses, offsets, sizes):
         q_at, k_at, v_at = q + offsets[1, head], k + offsets[2, head], v + offsets[3, head]
         grad_q_at, grad_k_at = grad_q + offsets[4, head], grad_k + offsets[5, head]
         g_at, grad_v_at = g + offsets[0, head], grad_v + offsets[6, head]
+        pack_transposed(workspace, keys, d, (k_at, sizes[8]), k_panels.ctypes.data)
+        pack_transposed(workspace, keys, e, (v_at, sizes[9]), v_panels.ctypes.data)
         for first in range(
             last, -1, -tile_rows
         ):  # from the last tile: only it covers all keys with a mask
             rows = min(tile_rows, length - first)
             columns = min(keys, first + rows) if is_causal else keys
+            stride = padded(columns, size)
             queries = q_at + first * sizes[7] * size
             grad_output = g_at + first * sizes[6] * size
             # The first tile that is run overwrites grad_k and grad_v, which are not initialized.
             accumulate = first != last
-            matmul_into(
-                blas_address, workspace, (rows, columns, d), (queries, sizes[7], 1),
-                (k_at, 1, sizes[8]), (weights_address, columns), False,
+            multiply_transposed(
+                blas_address, workspace, (rows, columns, d), (queries, sizes[7], 1), keys,
+                (k_at, sizes[8]), k_panels.ctypes.data, (weights_address, stride),
             )  # fmt: skip
-            scores_to_weights(weights, rows, columns, first, is_causal, scale[0])
+            scores_to_weights(weights, rows, columns, stride, first, is_causal, scale[0])
             matmul_into(
-                blas_address, workspace, (columns, e, rows), (weights_address, 1, columns),
+                blas_address, workspace, (columns, e, rows), (weights_address, 1, stride),
                 (grad_output, sizes[6], 1), (grad_v_at, sizes[12]), accumulate,
             )  # fmt: skip
-            matmul_into(
-                blas_address, workspace, (rows, columns, e), (grad_output, sizes[6], 1),
-                (v_at, 1, sizes[9]), (grad_scores_address, columns), False,
+            multiply_transposed(
+                blas_address, workspace, (rows, columns, e), (grad_output, sizes[6], 1), keys,
+                (v_at, sizes[9]), v_panels.ctypes.data, (grad_scores_address, stride),
             )  # fmt: skip
-            weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, scale[0])
+            weight_gradients_to_score_gradients(
+                weights, grad_scores, rows, columns, stride, scale[0]
+            )
             matmul_into(
-                blas_address, workspace, (rows, d, columns), (grad_scores_address, columns, 1),
+                blas_address, workspace, (rows, d, columns), (grad_scores_address, stride, 1),
                 (k_at, sizes[8], 1), (grad_q_at + first * sizes[10] * size, sizes[10]), False,
             )  # fmt: skip
             matmul_into(
-                blas_address, workspace, (columns, d, rows), (grad_scores_address, 1, columns),
+                blas_address, workspace, (columns, d, rows), (grad_scores_address, 1, stride),
                 (queries, sizes[7], 1), (grad_k_at, sizes[11]), accumulate,
             )  # fmt: skip
 
@@ -231,7 +308,7 @@ def plan_heads(
     """Return the plan for g (for gradients), q, k, v and the results, of these layouts."""
     (shape, _), _, (value_shape, _) = layouts[-6:-3] if len(layouts) == 7 else layouts[:3]
     (length, d), (keys, e) = shape[-2:], value_shape[-2:]
-    tile = MAX_TILE
+    tile = CAUSAL_TILE if is_causal else MAX_TILE
     if not TILES_ARE_FASTER:
         tile = max(
             MIN_TILE, min(MAX_TILE, OPENBLAS_SMALL // (keys * max(d, e)) // MIN_TILE * MIN_TILE)
