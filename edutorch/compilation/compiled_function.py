@@ -116,7 +116,7 @@ class Compiled:
 
     def end_trial(self) -> None:
         """Let the next calls be what was found to be faster: see `trial.py`."""
-        self.__call__ = functools.partial(call_reference, ref(self))
+        self.__call__ = make_call(ref(self), self.function)
 
     def fits(self, version: CompiledVersion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a version is for arguments like these."""
@@ -392,17 +392,26 @@ class OptimizedModule(Module):
         return f"OptimizedModule(\n  (_orig_mod): {body}\n)"
 
 
-def call_reference(reference: ref[Compiled], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a compiled function, which its own slot `__call__` refers to weakly."""
-    compiled: Any = reference()
-    if compiled.unchecked:
-        compiled.unchecked -= 1
-        return compiled.function(*args, **kwargs)
-    return compiled.call_version(args, kwargs)
+def make_call(reference: ref[Compiled], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what calls a compiled function, which its own slot `__call__` refers to weakly."""
+    unchecked = 0  # a variable of its own: an attribute takes several times as long
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal unchecked
+        if unchecked:
+            unchecked -= 1
+            return function(*args, **kwargs)
+        compiled: Any = reference()
+        compiled.unchecked = 0
+        result = compiled.call_version(args, kwargs)
+        unchecked = compiled.unchecked
+        return result
+
+    return call
 
 
 def call_in_trial(reference: ref[Compiled], trial: Trial, /, *args: Any, **kwargs: Any) -> Any:
-    """Do the same while it is measured what is faster."""
+    """Call a compiled function while it is measured which way is faster."""
     compiled: Any = reference()
     if compiled.unchecked:
         compiled.unchecked -= 1

@@ -80,9 +80,9 @@ class Trial:
             self.version, self.calls, self.begin = version, 0, now
             self.restart()
         self.calls += 1
-        if version is None or self.calls <= WARM_CALLS:
+        if self.calls <= WARM_CALLS:
             return compiled.call_version(args, kwargs)
-        if not can_be_timed(version) or now - self.begin > MAX_SECONDS:
+        if version is None or not can_be_timed(version) or now - self.begin > MAX_SECONDS:
             compiled.end_trial()
             return compiled.call_version(args, kwargs)
         if compiler.is_busy or not is_ordinary_call():
