@@ -129,6 +129,8 @@ class Slot:
         """Compute by the kernel. None: it is not ready, or does not handle the case."""
         run = self.run
         if run is None:
+            if self.requested:
+                return None
             self.request()
             run = self.run  # ready already, where the request waits for it
         return None if run is None else run(*arguments)
@@ -160,14 +162,15 @@ class GeneratedSlot(Slot):
     """The slot of a kernel that is written from a formula: every elementwise op and rule has one.
 
     From which size on it pays depends on the formula, which is looked at when the first array of
-    some size comes. Until then, `min_size` is that size.
+    some size comes. Until then, `min_size` is that size. An operand may be smaller than the result:
+    the first of several has at least `min_first` elements.
     """
 
-    __slots__ = ("is_estimated", "op")
+    __slots__ = ("is_estimated", "min_first", "op")
 
     def __init__(self, name: str, op: Any) -> None:
         super().__init__(name, MIN_GENERATED_SIZE, "elementwise")
-        self.is_estimated, self.op = False, op
+        self.is_estimated, self.min_first, self.op = False, MIN_GENERATED_SIZE, op
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute by the kernel. None: it is not ready, does not pay, or the case is another."""
@@ -193,17 +196,23 @@ class GeneratedSlot(Slot):
         self, name: str, first: str, others: Sequence[str], are_arrays: bool = True
     ) -> str:
         """Return the test; arrays may broadcast, so that the result is larger than each of them."""
-        tests = [f"{first}.size >= {name}.min_size"]
+        if not others:
+            return f"{first}.size >= {name}.min_size"
+        tests = [f"size_ >= {name}.min_size"]
         for other in others:
             test = f"{other}.shape != {first}.shape and "
-            test += f"{first}.size * {other}.size >= {name}.min_size"
+            test += f"size_ * {other}.size >= {name}.min_size"
             tests += [test if are_arrays else f"{other}.__class__ is ndarray and {test}"]
-        worth = " or ".join(tests)
-        return f"{first}.size >= {MIN_GENERATED_SIZE} and ({worth})" if others else worth
+        return f"(size_ := {first}.size) >= {name}.min_first and ({' or '.join(tests)})"
 
     def set_min_size(self, size: int) -> None:
         """Set from which size on the kernel pays: from now on it can be requested."""
         self.min_size, self.is_estimated, self.requested = size, True, False
+        self.min_first = sys.maxsize if size == sys.maxsize else MIN_GENERATED_SIZE
+
+    def give_up(self) -> None:
+        """Let calls not ask for a kernel that will not come."""
+        self.min_size = self.min_first = sys.maxsize
 
 
 MIN_GENERATED_SIZE = 256

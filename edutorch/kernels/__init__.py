@@ -75,7 +75,8 @@ def request_kernel(slot: Slot) -> None:
     """Make the kernel of a slot in the background, or now where results must be reproducible."""
     mode = os.environ.get("EDUTORCH_KERNELS", "beside")
     if mode == "off":
-        give_up(slot)
+        if isinstance(slot, GeneratedSlot):
+            slot.give_up()
         return
     if slot.device != "cpu":
         make(slot)  # at once: its text is compiled at its first launch, in some 60 ms
@@ -83,8 +84,8 @@ def request_kernel(slot: Slot) -> None:
     if not is_available():
         if slot.file in NOT_COMPILED:
             make_or_warn(slot)
-        else:
-            give_up(slot)
+        elif isinstance(slot, GeneratedSlot):
+            slot.give_up()
         return
     prepare_runtime()
     # Now: made beside the program, it would change the last digits in the middle of a run.
@@ -93,12 +94,6 @@ def request_kernel(slot: Slot) -> None:
         blas.interruptible(make_or_warn, slot)
     else:
         compiler.submit(partial(make_or_warn, slot))
-
-
-def give_up(slot: Slot) -> None:
-    """Let calls not ask for a kernel that will not come: its test of sizes fails from now on."""
-    if isinstance(slot, GeneratedSlot):
-        slot.min_size = NEVER
 
 
 def prepare_runtime() -> None:
