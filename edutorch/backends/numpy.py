@@ -186,7 +186,9 @@ def make_full(xp: Namespace, shape: Any, value: Any, dtype: Any) -> Array:
         return xp.full(shape, value, dtype)
     size = shape if shape.__class__ is int else math.prod(shape)
     is_small = size < FILL.min_size
-    if is_small and value.__class__ is int and not value:
+    # `zeros` is faster than `fill`, where no kernel is to be had.
+    without_kernel = is_small or (FILL.requested and FILL.run is None)
+    if without_kernel and value.__class__ is int and not value:
         return np.zeros(shape, dtype)
     array = np.empty(shape, dtype)
     if not is_small and FILL(array, value) is not None:
