@@ -30,9 +30,18 @@ REASONS = {
         a megabyte is divided between two threads, and the second one has to wake; 0.84 and 1.29 in
         two more runs
     """,
+    "buffer.copy_(y)": """
+        one Python call (aliases, versions, a leaf that requires a gradient) and NumPy's copy, 1.4
+        µs against 0.9 µs of compiled code; 1.48 and 1.54 in two more runs
+    """,
     "x.clamp(-1, 1)": """
         a kernel is called through Python with its two limits, which takes 1 µs more than NumPy's
-        functions of two arrays; 1.38 to 1.51 in three runs
+        functions of two arrays; 1.38 to 1.51 in three runs. Of 2,048 rows the ratio depends on
+        whether either library gets pages that are mapped already: 0.67 and 0.92 in two more runs
+    """,
+    "F.hardtanh(x)": """
+        the ratio depends on whether either library gets pages that are mapped already: 1.13 and
+        0.80 in two more runs
     """,
     "x * column": "1.07 and 1.08 in two more runs of this row alone",
     "x[::2]": PAGES,
