@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc as _gc
 import warnings as _warnings
 from math import e, inf, nan, pi
 from typing import Any as _Any
@@ -14,10 +15,17 @@ from .version import OWN as __version__
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
-from . import (
-    amp, autograd, cpu, cuda, fft, func, kernels, linalg, nn, optim, overrides, random, signal,
-    special, utils,
-)  # fmt: skip
+# What these imports make is no garbage: looking for it would take a twentieth of their time.
+_collects = _gc.isenabled()
+_gc.disable()
+try:
+    from . import (
+        amp, autograd, cpu, cuda, fft, func, kernels, linalg, nn, optim, overrides, random, signal,
+        special, utils,
+    )  # fmt: skip
+finally:
+    if _collects:
+        _gc.enable()
 from .amp import autocast
 from .amp.autocast_mode import (
     autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache,
