@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edutorch
@@ -191,6 +192,19 @@ def test_without_numba_no_kernel_is_made(monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     kernels.request_kernel(kernel_registry.Slot("some.kernel", min_size=0))
     assert list(kernels.warm_up()) == []
+
+
+@pytest.mark.parametrize("wish", ["off", "wait"])
+def test_a_kernel_that_cannot_come_is_asked_for_once(monkeypatch, wish):
+    """Each call of a large array would ask anew: twice the time of a small op."""
+    monkeypatch.setenv("EDUTORCH_KERNELS", wish)
+    monkeypatch.setattr(kernels, "is_available", lambda: False)
+    slot = kernel_registry.GeneratedSlot("add", None)
+    scope = {"KERNEL": slot, "x": np.zeros(10_000), "y": np.zeros(10_000)}
+    test = slot.size_test("KERNEL", "x", ["y"])
+    assert eval(test, scope)
+    assert slot(scope["x"], scope["y"]) is None
+    assert not eval(test, scope)
 
 
 def test_an_error_of_the_compiler_is_told_and_the_next_kernel_is_made(monkeypatch):
